@@ -1,0 +1,122 @@
+/* From a page of text (`.mpg`) to graphs. A file is parsed and its sections evaluated once (mpc_model_load); graphs are then
+ * elaborated for concrete sizes as often as needed (nominal batch, last smaller batch, evaluation, prediction). */
+#ifndef MPC_FRONTEND_FRONTEND_H
+#define MPC_FRONTEND_FRONTEND_H
+
+#include "ir/builder.h"
+
+typedef struct mpc_model mpc_model;
+
+/* From --set KEY=VALUE and --const NAME=VALUE; parsed with the file's own grammar. */
+typedef struct mpc_override {
+    bool is_const;
+    const char *key, *value;
+} mpc_override;
+
+typedef enum mpc_unit { MPC_UNIT_NONE, MPC_UNIT_STEPS, MPC_UNIT_EPOCHS, MPC_UNIT_MINUTES } mpc_unit;
+typedef struct mpc_quantity {
+    double value;
+    mpc_unit unit;
+} mpc_quantity;
+
+typedef struct mpc_optimizer_config {
+    const char *kind; /* "sgd", "adamw" */
+    double lr, momentum, beta1, beta2, eps, weight_decay;
+} mpc_optimizer_config;
+
+typedef struct mpc_schedule_config {
+    const char *kind; /* "constant", "cosine" */
+    mpc_quantity warmup;
+    double final; /* fraction of lr at the end */
+} mpc_schedule_config;
+
+typedef struct mpc_scale_config {
+    bool dynamic;
+    double init; /* of static: the scale */
+    double growth, backoff, max, min;
+    int64_t interval;
+} mpc_scale_config;
+
+typedef struct mpc_train_config { /* `train { ... }`, completed with defaults; what isn't there and wasn't overridden has the default */
+    bool present; /* the file has a train section */
+    const char *precision; /* "f32" "tf32" "bf16" "f16"; default bf16 */
+    const char *solver; /* "list" */
+    mpc_optimizer_config optimizer; /* default adamw(lr = 1e-3, weight_decay = 0.01) */
+    mpc_schedule_config schedule; /* default constant */
+    mpc_scale_config loss_scale; /* default dynamic(init = 65536, growth = 2, backoff = 0.5, interval = 2000, max = 2^24, min = 2^-14) */
+    int64_t batch, accumulate; /* default 32, 1 */
+    mpc_quantity length; /* default 10 epochs */
+    double clip_norm; /* 0: off */
+    const char *monitor; /* "valid.acc"; "": valid.loss, or train loss without a valid split */
+    mpc_quantity eval_every; /* default 1 epoch */
+    mpc_quantity save_every; /* default 1 epoch */
+    int64_t keep; /* checkpoints kept besides best and last; default 2 */
+    int64_t patience; /* evaluations without improvement until stopping; 0: off */
+    uint64_t seed; /* default 0 */
+    const char *on_nonfinite; /* "stop", "skip" */
+    const char *nonfinite; /* of data: "reject", "keep" */
+} mpc_train_config;
+
+typedef enum mpc_source_kind { MPC_SOURCE_CSV, MPC_SOURCE_TEXT, MPC_SOURCE_SPLIT } mpc_source_kind;
+typedef struct mpc_data_source { /* `train = csv("x.csv")`, `valid = split(train, 0.1, seed = 1)` */
+    const char *split; /* train valid test predict */
+    mpc_source_kind kind;
+    const char *path; /* resolved against the .mpg file's folder */
+    int header; /* csv: 1 yes, 0 no, -1: found out (first row holds a field that isn't a number) */
+    char delimiter; /* csv: ',' */
+    int64_t length; /* text: window */
+    const char *of; /* split: which other */
+    double fraction;
+    uint64_t seed;
+    mpc_span span;
+} mpc_data_source;
+
+/* What the front end must know of the data; the driver finds it by opening the sources. */
+typedef struct mpc_data_facts {
+    bool known; /* false: no data at hand (dump-ir without files): column counts are not checked */
+    int64_t columns; /* csv */
+    const char *const *column_names; /* NULL without header */
+    int64_t vocabulary; /* text: distinct characters; the constant `vocabulary` may be used in the file */
+} mpc_data_facts;
+
+typedef enum mpc_phase { MPC_PHASE_TRAIN, MPC_PHASE_EVAL, MPC_PHASE_PREDICT } mpc_phase;
+
+typedef struct mpc_metric_info {
+    const char *name; /* log key */
+    bool higher_is_better;
+    bool exponential; /* perplexity: exp(num / den) */
+} mpc_metric_info;
+
+typedef struct mpc_field_info { /* a graph input: a field of the data */
+    const char *source; /* canonical: "columns[0:64]" "columns[64]" "column[\"label\"]" "window" "next(window)" */
+    mpc_span span;
+} mpc_field_info;
+
+/* NULL on errors (up to 10 sent). `file` is registered in the context's sources. */
+mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *overrides, size_t override_count);
+void mpc_model_destroy(mpc_model *model);
+const char *mpc_model_name(const mpc_model *model);
+const mpc_train_config *mpc_model_train(const mpc_model *model);
+size_t mpc_model_source_count(const mpc_model *model);
+const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
+size_t mpc_model_metric_count(const mpc_model *model);
+const mpc_metric_info *mpc_model_metric(const mpc_model *model, size_t index);
+size_t mpc_model_loss_count(const mpc_model *model);
+const char *mpc_model_loss(const mpc_model *model, size_t index);
+/* The completed file, each line with its origin (file:line, default, command line): resolved.mpg, `mpc config`. */
+void mpc_model_print_config(const mpc_model *model, bool origins, mpc_str *out);
+
+/* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels, variables
+ * and loop indices joined by '.', the same in every elaboration. Outputs:
+ *   TRAIN    "loss" f32 [] (weighted total), "count" f32 [] (valid elements of the first loss), "loss.NAME", "count.NAME",
+ *            "metric.NAME.num", "metric.NAME.den"
+ *   EVAL     the same in evaluation mode, no gradients, no nexts but rng.step
+ *   PREDICT  "output.NAME"; inputs that no output needs are left out
+ * States: parameters (role=param, name = path), running statistics (role=stat, skip=keep, next bound in TRAIN), rng.seed (i64 [],
+ * role=rng, keep) and rng.step (i32 [], role=rng, advance, next = + 1) when a random op is used.
+ * NULL on errors. */
+mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch, const mpc_data_facts *facts);
+
+/* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */
+
+#endif

@@ -1,0 +1,41 @@
+/* Checkpoints: a folder with weights.safetensors (parameters only, by path) and state.safetensors (everything else that a
+ * bit-exact resume needs, and the cursor in its metadata). Written to temporary files, synced, renamed as a folder; a crash at
+ * any moment leaves the previous checkpoint whole. */
+#ifndef MPC_RUNTIME_CHECKPOINT_H
+#define MPC_RUNTIME_CHECKPOINT_H
+
+#include "runtime/device.h"
+
+typedef struct mpc_tensor_view { /* one tensor of a safetensors file */
+    const char *name;
+    mpc_type type;
+    const void *data;
+} mpc_tensor_view;
+
+typedef struct mpc_safetensors mpc_safetensors; /* a file read into memory and checked */
+mpc_safetensors *mpc_safetensors_read(const char *path, const mpc_sink *sink); /* E41x: what is wrong, at which byte */
+void mpc_safetensors_destroy(mpc_safetensors *file);
+uint32_t mpc_safetensors_count(const mpc_safetensors *file);
+const mpc_tensor_view *mpc_safetensors_at(const mpc_safetensors *file, uint32_t index);
+const mpc_tensor_view *mpc_safetensors_find(const mpc_safetensors *file, const char *name);
+const char *mpc_safetensors_metadata(const mpc_safetensors *file, const char *key); /* NULL: none */
+/* Deterministic bytes. metadata: key, value, key, value, ..., NULL. Writes PATH.tmp, syncs, renames. */
+mpc_status mpc_safetensors_write(const char *path, const mpc_tensor_view *tensors, uint32_t count,
+                                 const char *const *metadata, const mpc_sink *sink);
+
+typedef struct mpc_cursor { /* where training stood after the last finished step */
+    uint64_t step; /* attempts */
+    uint64_t epoch, row; /* next row of the epoch's order */
+    uint64_t seed;
+    const char *extra; /* JSON text of the driver's own (best metric, evaluations without improvement, log bytes); may be NULL */
+} mpc_cursor;
+
+/* Writes DIR/step-XXXXXXXX/. Derived copies are not saved. */
+mpc_status mpc_checkpoint_save(const char *dir, mpc_store *store, const mpc_cursor *cursor, const mpc_sink *sink);
+/* Loads a checkpoint folder into the store: every state by name and shape, E401 with the two lists when they differ; derived
+ * copies are remade. `weights_only`: parameters and statistics only (eval, predict, --init). cursor->extra is mpc_alloc'ed (caller frees). */
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, bool weights_only, mpc_cursor *cursor, const mpc_sink *sink);
+/* Removes all step-* folders but the newest `keep` and those named in `spare` (NULL-terminated), and leftovers of crashes. */
+mpc_status mpc_checkpoint_prune(const char *dir, int64_t keep, const char *const *spare, const mpc_sink *sink);
+
+#endif

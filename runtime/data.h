@@ -1,0 +1,49 @@
+/* Data sources: CSV (gzip too) and text as characters. A source is opened once; fields (the graph inputs' `source`) are
+ * bound to it; batches are gathered by row number into the executors' input buffers. */
+#ifndef MPC_RUNTIME_DATA_H
+#define MPC_RUNTIME_DATA_H
+
+#include "ir/context.h"
+
+typedef struct mpc_dataset mpc_dataset;
+
+typedef struct mpc_data_field {
+    const char *source; /* "columns[0:64]", "columns[64]", "column[\"label\"]", "window", "next(window)" */
+    mpc_type row_type; /* of one row: f32[64], i32[] ... */
+    int64_t lo, hi; /* integers must lie in [lo, hi) when hi > lo: E201 with file, row, column, text, counts */
+    const char *where; /* for messages: "y -> cross_entropy(logits, y), logits is [batch, 10] (digits.mpg:12)"; may be "" */
+    mpc_span span; /* of the mapping in the .mpg */
+} mpc_data_field;
+
+typedef struct mpc_csv_options {
+    int header; /* 1, 0, -1 find out */
+    char delimiter;
+    bool keep_nonfinite;
+} mpc_csv_options;
+
+/* Reads the whole file. Errors E210..: file, row, column, text found, what was expected. NULL on failure. */
+mpc_dataset *mpc_dataset_open_csv(const char *path, const mpc_csv_options *options, const mpc_sink *sink);
+/* Windows of `length` characters; row i starts at i * length (next(window) one later). The vocabulary is the sorted set of distinct
+ * code points of the training text; `like`: use that dataset's vocabulary (NULL: own). */
+mpc_dataset *mpc_dataset_open_text(const char *path, int64_t length, const mpc_dataset *like, const mpc_sink *sink);
+/* Rows of `of` (which must outlive it): the last `fraction` part after a permutation by `seed` (for text: the last contiguous part); `rest`: the others. */
+mpc_dataset *mpc_dataset_split(mpc_dataset *of, double fraction, uint64_t seed, bool rest);
+void mpc_dataset_destroy(mpc_dataset *d);
+
+int64_t mpc_dataset_rows(const mpc_dataset *d);
+int64_t mpc_dataset_columns(const mpc_dataset *d);
+const char *const *mpc_dataset_column_names(const mpc_dataset *d); /* NULL: no header */
+int64_t mpc_dataset_vocabulary(const mpc_dataset *d);
+/* UTF-8 of a token, and a token of a character (-1: unknown); for sampling. */
+const char *mpc_dataset_token_text(const mpc_dataset *d, int64_t token);
+int64_t mpc_dataset_token_of(const mpc_dataset *d, const char *utf8, unsigned *length);
+
+/* Checks every row for every field (types, ranges, non-finite values); E201, E203, E204... */
+mpc_status mpc_dataset_bind(mpc_dataset *d, const mpc_data_field *fields, uint32_t field_count);
+/* Rows `rows[0..n)` of field `field` into `out`, dense. */
+void mpc_dataset_gather(const mpc_dataset *d, uint32_t field, const uint32_t *rows, int64_t n, void *out);
+
+/* Order of rows of one epoch: a permutation of (seed, epoch). */
+void mpc_dataset_shuffle(const mpc_dataset *d, uint64_t seed, uint32_t epoch, uint32_t *order);
+
+#endif

@@ -1,0 +1,73 @@
+/* One interface for the devices that run steps: `ref` interprets the expanded graph, `cpu` runs a program. Executors of one store share
+ * states: training, the last smaller batch and evaluation each have an executor, all have one set of states. */
+#ifndef MPC_RUNTIME_DEVICE_H
+#define MPC_RUNTIME_DEVICE_H
+
+#include "ir/program.h"
+
+typedef struct mpc_store mpc_store; /* states by (name, derived format), in flat regions by class */
+/* Lays out the states of `g` (the nominal training graph, or an evaluation graph), one memory block, touched. */
+mpc_store *mpc_store_create(const mpc_graph *g, const mpc_sink *sink);
+void mpc_store_destroy(mpc_store *store);
+uint32_t mpc_store_count(const mpc_store *store);
+typedef struct mpc_store_entry {
+    const char *name; /* "fc1.weight", "fc1.weight/m", "rng.step" */
+    mpc_format derived; /* none: a state of its own */
+    const char *skip, *role;
+    mpc_type type;
+    void *data;
+    uint64_t bytes;
+    /* initial value */
+    const char *init;
+    double a, b;
+} mpc_store_entry;
+mpc_store_entry *mpc_store_at(mpc_store *store, uint32_t index);
+mpc_store_entry *mpc_store_find(mpc_store *store, const char *name, mpc_format derived);
+/* Initial values by seed and path (counter-based, on the host); sets rng.seed; then remakes derived copies. */
+mpc_status mpc_store_init(mpc_store *store, uint64_t seed);
+/* Derived copies from their masters (after init, load). */
+void mpc_store_derive(mpc_store *store);
+
+typedef struct mpc_exec mpc_exec;
+typedef struct mpc_exec_vtable {
+    void *(*input)(mpc_exec *e, uint32_t index); /* where to write input `index`, storage bytes of its type */
+    const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes, valid until the next step */
+    mpc_status (*step)(mpc_exec *e);
+    void (*destroy)(mpc_exec *e);
+} mpc_exec_vtable;
+struct mpc_exec {
+    const mpc_exec_vtable *vtable;
+    uint32_t input_count, output_count;
+    const mpc_program_input *inputs; /* buffer ids meaningless for `ref` */
+    const mpc_program_output *outputs;
+    const mpc_type *input_types, *output_types;
+};
+
+typedef struct mpc_exec_options {
+    unsigned threads; /* 0: all cores */
+    const char *cache_dir; /* of compiled programs; NULL: $XDG_CACHE_HOME/mpc or ~/.cache/mpc */
+    const char *compiler; /* NULL: $MPC_CC, then cc */
+    bool no_onednn;
+} mpc_exec_options;
+
+/* Interprets. `g` is expanded; the graph must outlive the executor. */
+mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sink);
+/* Compiles (or finds in the cache), plans memory, makes library primitives. The program must outlive the executor. */
+mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink);
+
+/* After a step that set `stop`: runs the launches (or nodes) again on the same inputs and names the first whose result holds a value that is
+ * not finite. NULL: none. `what` gets "layer.0.fc1: linear gives inf at element 12; its inputs reach 3.1e38". */
+mpc_status mpc_exec_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc);
+
+typedef struct mpc_memory_report {
+    uint64_t by_class[MPC_BUF_CLASS_COUNT][MPC_FMT_count]; /* bytes planned */
+    uint64_t state_bytes, arena_bytes, workspace_bytes; /* allocated */
+} mpc_memory_report;
+void mpc_exec_memory(const mpc_exec *e, mpc_memory_report *report);
+
+/* What was found: "cpu: AMD EPYC 9B45, 2 threads, avx512_bf16", "oneDNN 2.6.3 (libdnnl.so.2)", "compiler cc 12.2". One line each. */
+void mpc_runtime_info(mpc_str *out);
+/* bf16 matmul runs natively here. */
+bool mpc_cpu_has_native_bf16(void);
+
+#endif
