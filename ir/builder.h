@@ -50,6 +50,8 @@ mpc_value_id mpc_build(mpc_builder *b, mpc_op_id op, const mpc_value_id *operand
 /* Same, but float results get `format` (MPC_FMT_none: inferred). */
 mpc_value_id mpc_build_as(mpc_builder *b, mpc_op_id op, const mpc_value_id *operands, uint32_t operand_count,
                           const mpc_attr_arg *attrs, uint32_t attr_count, mpc_format format);
+/* Of an op whose type isn't inferred (state, const, range): `type` is the first result's. */
+mpc_value_id mpc_build_typed(mpc_builder *b, mpc_op_id op, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t attr_count);
 mpc_value_id mpc_build1(mpc_builder *b, mpc_op_id op, mpc_value_id a); /* no attributes */
 mpc_value_id mpc_build2(mpc_builder *b, mpc_op_id op, mpc_value_id a, mpc_value_id c);
 mpc_value_id mpc_build3(mpc_builder *b, mpc_op_id op, mpc_value_id a, mpc_value_id c, mpc_value_id d);

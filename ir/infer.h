@@ -14,7 +14,7 @@ typedef struct mpc_infer {
     uint32_t operand_count;
     const mpc_attr *attrs; /* complete or partial; use mpc_infer_int etc., which fall back to defaults */
     uint32_t attr_count;
-    mpc_type_id results[MPC_MAX_RESULTS]; /* out */
+    mpc_type_id results[MPC_MAX_RESULTS]; /* out; in: the stated types where there are some, else 0 (rule attr_typed takes results[0]) */
     uint32_t bad_operand; /* out, on failure: the operand at fault, or MPC_NONE */
     char message[256]; /* out, on failure: one sentence without the op's name, e.g. "axis 3 of a [64,784] does not exist" */
 } mpc_infer;
