@@ -29,11 +29,14 @@ mpc_status mpc_store_init(mpc_store *store, uint64_t seed);
 void mpc_store_derive(mpc_store *store);
 
 typedef struct mpc_exec mpc_exec;
+struct mpc_memory_report;
 typedef struct mpc_exec_vtable {
     void *(*input)(mpc_exec *e, uint32_t index); /* where to write input `index`, storage bytes of its type */
     const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes, valid until the next step */
     mpc_status (*step)(mpc_exec *e);
     void (*destroy)(mpc_exec *e);
+    mpc_status (*find_nonfinite)(mpc_exec *e, mpc_str *what, mpc_loc *loc); /* through mpc_exec_find_nonfinite */
+    void (*memory)(const mpc_exec *e, struct mpc_memory_report *report); /* through mpc_exec_memory */
 } mpc_exec_vtable;
 struct mpc_exec {
     const mpc_exec_vtable *vtable;
@@ -56,7 +59,7 @@ mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sin
 mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink);
 
 /* After a step that set `stop`: runs the launches (or nodes) again on the same inputs and names the first whose result holds a value that is
- * not finite. NULL: none. `what` gets "layer.0.fc1: linear gives inf at element 12; its inputs reach 3.1e38". */
+ * not finite. None: `what` stays empty. `what` gets "layer.0.fc1: linear gives inf at element 12; its inputs reach 3.1e38". */
 mpc_status mpc_exec_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc);
 
 typedef struct mpc_memory_report {

@@ -1,0 +1,28 @@
+/* Memory blocks of stores and executors. A block is touched at once, since the first touch of fresh memory is far slower than any
+ * kernel and must not fall into the first step. The huge-page advice is only a wish: nothing here depends on it. */
+#include "runtime/block.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+bool mpc_block_create(mpc_block *block, uint64_t bytes) {
+    *block = (mpc_block){0};
+    uint64_t align = bytes >= 2 * (uint64_t)HUGE_PAGE ? HUGE_PAGE : 64;
+    if (bytes > SIZE_MAX - 2 * align) return false;
+    void *raw = mpc_alloc((size_t)(bytes + align));
+    if (!raw) return false;
+    uint8_t *data = (uint8_t *)(((uintptr_t)raw + align - 1) & ~(uintptr_t)(align - 1));
+    if (align == HUGE_PAGE) (void)madvise(data, (size_t)bytes & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+    memset(data, 0, (size_t)bytes);
+    *block = (mpc_block){.data = data, .bytes = bytes, .raw = raw};
+    return true;
+}
+
+void mpc_block_destroy(mpc_block *block) {
+    if (block->raw) mpc_free(block->raw);
+    *block = (mpc_block){0};
+}
