@@ -60,6 +60,7 @@ enum {
 typedef struct mpc_pipeline_hooks { /* instrumentation; any may be NULL */
     void (*before)(void *user, const mpc_pass *pass, const mpc_graph *g);
     void (*after)(void *user, const mpc_pass *pass, const mpc_graph *before, const mpc_graph *after, double seconds);
+    void (*failed)(void *user, const mpc_pass_options *options, const mpc_graph *in); /* a pass failed on `in` */
     void *user;
     bool verify_each;
 } mpc_pipeline_hooks;
