@@ -37,5 +37,7 @@ mpc_status mpc_checkpoint_save(const char *dir, mpc_store *store, const mpc_curs
 mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, bool weights_only, mpc_cursor *cursor, const mpc_sink *sink);
 /* Removes all step-* folders but the newest `keep` and those named in `spare` (NULL-terminated), and leftovers of crashes. */
 mpc_status mpc_checkpoint_prune(const char *dir, int64_t keep, const char *const *spare, const mpc_sink *sink);
+/* Name of the newest step-* folder in DIR; "" when there is none. */
+mpc_status mpc_checkpoint_newest(const char *dir, char *name, size_t size, const mpc_sink *sink);
 
 #endif

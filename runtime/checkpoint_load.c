@@ -1,0 +1,171 @@
+/* Loading a checkpoint into a store: by name and shape, all or nothing. What differs is listed on both sides, since a renamed layer
+ * shows as one name missing and one unused. */
+#include "runtime/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { LISTED = 12 };
+
+typedef struct loader {
+    const char *folder;
+    mpc_store *store;
+    const mpc_sink *sink;
+    bool weights_only;
+    mpc_safetensors *weights, *state;
+} loader;
+
+static bool has_role(const mpc_store_entry *e, const char *role) { return strcmp(e->role, role) == 0; }
+
+/* The file that should hold an entry; NULL: it isn't loaded. */
+static const mpc_safetensors *file_of(const loader *l, const mpc_store_entry *e) {
+    if (e->derived != MPC_FMT_none) return NULL;
+    if (has_role(e, "param")) return l->weights;
+    return !l->weights_only || has_role(e, "stat") ? l->state : NULL;
+}
+
+static bool same_type(const mpc_type *a, const mpc_type *b) {
+    if (a->format != b->format || a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
+
+static bool fits(const loader *l, const mpc_store_entry *e) {
+    const mpc_tensor_view *t = mpc_safetensors_find(file_of(l, e), e->name);
+    return t && same_type(&t->type, &e->type);
+}
+
+static void append_line(mpc_str *out, const char *what, const char *name, const mpc_type *type, size_t width) {
+    mpc_str_printf(out, "\n  %-9s %-*s  ", what, (int)width, name);
+    mpc_type_print(type, out);
+}
+
+static void append_files(const loader *l, const mpc_safetensors *file, mpc_str *out, uint32_t *unused, size_t width) {
+    for (uint32_t i = 0; file && i < mpc_safetensors_count(file); i++) {
+        const mpc_tensor_view *t = mpc_safetensors_at(file, i);
+        mpc_store_entry *e = mpc_store_find(l->store, t->name, MPC_FMT_none);
+        if (e && file_of(l, e) == file) continue;
+        if (l->weights_only && file == l->state) continue;
+        if ((*unused)++ < LISTED) append_line(out, *unused == 1 ? "not used" : "", t->name, &t->type, width);
+    }
+}
+
+static size_t longest_name(const loader *l) {
+    size_t width = 0;
+    for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
+        size_t n = strlen(mpc_store_at(l->store, i)->name);
+        if (n > width && n < 40) width = n;
+    }
+    return width;
+}
+
+/* Counts and lists entries of the store that the files don't hold, and tensors of the files that the store doesn't want. */
+static uint32_t list_differences(const loader *l, mpc_str *out, uint32_t *wanted, uint32_t *unused) {
+    uint32_t missing = 0;
+    size_t width = longest_name(l);
+    for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
+        const mpc_store_entry *e = mpc_store_at(l->store, i);
+        const mpc_safetensors *file = file_of(l, e);
+        if (!file) continue;
+        ++*wanted;
+        if (fits(l, e)) continue;
+        const mpc_tensor_view *t = mpc_safetensors_find(file, e->name);
+        if (missing++ >= LISTED) continue;
+        append_line(out, t ? "differs" : missing == 1 ? "missing" : "", e->name, &e->type, width);
+        if (!t) continue;
+        mpc_str_append(out, " here, in the file ");
+        mpc_type_print(&t->type, out);
+    }
+    append_files(l, l->weights, out, unused, width);
+    append_files(l, l->state, out, unused, width);
+    return missing;
+}
+
+static mpc_status report_differences(const loader *l, const mpc_str *lines, uint32_t missing, uint32_t wanted, uint32_t unused) {
+    mpc_str message = {0};
+    const char *kind = l->weights_only ? "parameters" : "states";
+    if (missing)
+        mpc_str_printf(&message, "%u of %u %s of this model are not in %s", missing, wanted, kind, l->folder);
+    else
+        mpc_str_printf(&message, "%s holds %u tensors that this model has no place for", l->folder, unused);
+    mpc_str_append(&message, mpc_str_cstr(lines));
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E401",
+                     .message = mpc_str_cstr(&message),
+                     .help = missing == unused && missing ? "as many of the same kind: a layer was probably renamed" : NULL};
+    if (l->sink) l->sink->emit(l->sink->user, &diag);
+    mpc_str_free(&message);
+    return MPC_FAILED;
+}
+
+static mpc_status compare(const loader *l) {
+    mpc_str lines = {0};
+    uint32_t wanted = 0, unused = 0;
+    uint32_t missing = list_differences(l, &lines, &wanted, &unused);
+    mpc_status status = MPC_OK;
+    if (missing || unused) status = report_differences(l, &lines, missing, wanted, unused);
+    mpc_str_free(&lines);
+    return status;
+}
+
+static mpc_status read_number(const loader *l, const char *key, uint64_t *out) {
+    const char *text = mpc_safetensors_metadata(l->state, key);
+    char *stop = NULL;
+    if (text && text[0] >= '0' && text[0] <= '9') *out = strtoull(text, &stop, 10);
+    if (stop && *stop == '\0') return MPC_OK;
+    return mpc_error(l->sink, "E415", "%s/state.safetensors has no usable `%s` in its metadata", l->folder, key);
+}
+
+static mpc_status read_cursor(const loader *l, mpc_cursor *cursor) {
+    if (!cursor) return MPC_OK;
+    *cursor = (mpc_cursor){0};
+    if (read_number(l, "step", &cursor->step) != MPC_OK || read_number(l, "epoch", &cursor->epoch) != MPC_OK ||
+        read_number(l, "row", &cursor->row) != MPC_OK || read_number(l, "seed", &cursor->seed) != MPC_OK)
+        return MPC_FAILED;
+    const char *extra = mpc_safetensors_metadata(l->state, "extra");
+    if (!extra) return MPC_OK;
+    char *copy = mpc_alloc(strlen(extra) + 1);
+    if (!copy) return mpc_error(l->sink, "E901", "not enough memory for a checkpoint");
+    memcpy(copy, extra, strlen(extra) + 1);
+    cursor->extra = copy;
+    return MPC_OK;
+}
+
+static void copy_states(const loader *l) {
+    for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
+        mpc_store_entry *e = mpc_store_at(l->store, i);
+        const mpc_safetensors *file = file_of(l, e);
+        if (!file) continue;
+        memcpy(e->data, mpc_safetensors_find(file, e->name)->data, (size_t)mpc_type_bytes(&e->type));
+    }
+    mpc_store_derive(l->store);
+}
+
+static mpc_safetensors *read_part(const loader *l, const char *file) {
+    mpc_str path = {0};
+    mpc_str_printf(&path, "%s/%s", l->folder, file);
+    mpc_safetensors *f = NULL;
+    if (path.failed)
+        mpc_error(l->sink, "E901", "not enough memory for a checkpoint");
+    else
+        f = mpc_safetensors_read(path.data, l->sink);
+    mpc_str_free(&path);
+    return f;
+}
+
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, bool weights_only, mpc_cursor *cursor, const mpc_sink *sink) {
+    loader l = {.folder = folder, .store = store, .sink = sink, .weights_only = weights_only};
+    l.weights = read_part(&l, "weights.safetensors");
+    if (l.weights) l.state = read_part(&l, "state.safetensors");
+    mpc_status status = l.state ? compare(&l) : MPC_FAILED;
+    if (status == MPC_OK) status = read_cursor(&l, cursor);
+    if (status == MPC_OK) copy_states(&l);
+    mpc_safetensors_destroy(l.weights);
+    mpc_safetensors_destroy(l.state);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* Durable files. rename() alone is not enough: without the sync before it a crash of the machine may leave an empty file under
+ * the final name, without the folder's sync after it the old name. */
+#include "runtime/file_sync.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+static mpc_status cant(const mpc_sink *sink, const char *what, const char *path) {
+    int code = errno;
+    return mpc_error(sink, "E420", "can't %s %s: %s", what, path, strerror(code));
+}
+
+mpc_status mpc_file_create(mpc_file_writer *w, const char *path, const mpc_sink *sink) {
+    *w = (mpc_file_writer){.path = path, .sink = sink, .fd = -1};
+    mpc_str name = {0};
+    mpc_str_printf(&name, "%s.tmp", path);
+    if (name.failed) {
+        mpc_str_free(&name);
+        return mpc_error(sink, "E901", "not enough memory to write %s", path);
+    }
+    w->temporary = name.data;
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd >= 0) return MPC_OK;
+    cant(sink, "write", w->temporary);
+    mpc_free(w->temporary);
+    w->temporary = NULL;
+    return MPC_FAILED;
+}
+
+mpc_status mpc_file_write(mpc_file_writer *w, const void *data, size_t size) {
+    const char *p = data;
+    while (size > 0) {
+        ssize_t n = write(w->fd, p, size < (1u << 30) ? size : 1u << 30);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return cant(w->sink, "write", w->path);
+        p += n;
+        size -= (size_t)n;
+    }
+    return MPC_OK;
+}
+
+static mpc_status sync_parent(const char *path, const mpc_sink *sink) {
+    mpc_str folder = {0};
+    const char *slash = strrchr(path, '/');
+    if (slash)
+        mpc_str_append_n(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+    else
+        mpc_str_append(&folder, ".");
+    mpc_status status = folder.failed ? mpc_error(sink, "E901", "not enough memory to write %s", path)
+                                      : mpc_folder_sync(folder.data, sink);
+    mpc_str_free(&folder);
+    return status;
+}
+
+mpc_status mpc_file_commit(mpc_file_writer *w, mpc_status status) {
+    if (status == MPC_OK && fsync(w->fd) != 0) status = cant(w->sink, "write", w->path);
+    if (close(w->fd) != 0 && status == MPC_OK) status = cant(w->sink, "write", w->path);
+    if (status == MPC_OK && rename(w->temporary, w->path) != 0) status = cant(w->sink, "write", w->path);
+    if (status == MPC_OK)
+        status = sync_parent(w->path, w->sink);
+    else
+        unlink(w->temporary);
+    mpc_free(w->temporary);
+    w->temporary = NULL;
+    return status;
+}
+
+mpc_status mpc_file_replace(const char *path, const char *text, size_t size, const mpc_sink *sink) {
+    mpc_file_writer w;
+    if (mpc_file_create(&w, path, sink) != MPC_OK) return MPC_FAILED;
+    return mpc_file_commit(&w, mpc_file_write(&w, text, size));
+}
+
+mpc_status mpc_folder_sync(const char *path, const mpc_sink *sink) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return cant(sink, "open", path);
+    mpc_status status = MPC_OK;
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) status = cant(sink, "write", path);
+    close(fd);
+    return status;
+}
+
+mpc_status mpc_folder_remove(const char *path, const mpc_sink *sink) {
+    DIR *dir = opendir(path);
+    if (!dir) return errno == ENOENT ? MPC_OK : cant(sink, "open", path);
+    struct dirent *entry;
+    while ((entry = readdir(dir)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+    if (rmdir(path) != 0 && errno != ENOENT) return cant(sink, "remove", path);
+    return MPC_OK;
+}
