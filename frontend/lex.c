@@ -1,0 +1,159 @@
+/* What the generated lexer does with a token. Every function takes the bytes of the token, which are not NUL-terminated in a useful
+ * way. An error sends its diagnostic and returns bison's error token, which makes the parser stop without a message of its own. */
+#include "frontend/lex.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/fe_diag.h"
+#include "mpg_parser.h"
+
+void fe_lex_advance(fe_parser *p, uint32_t length, mpc_span *loc) {
+    p->begin = p->end;
+    p->end = p->begin + length;
+    *loc = (mpc_span){p->file, p->begin, p->end};
+}
+
+/* Can't happen: the whole text is one buffer and its memory is there before the first token. */
+_Noreturn void fe_lex_fatal(const char *message) {
+    (void)message;
+    abort();
+}
+
+void *fe_lex_alloc(fe_parser *p, size_t size) {
+    size_t need = (size + 15) & ~(size_t)15;
+    if (need > p->heap_size - p->heap_used) return NULL;
+    void *at = p->heap + p->heap_used;
+    p->heap_used += need;
+    return at;
+}
+
+bool fe_lex_newline(const fe_parser *p) { return p->depth == 0 || p->stack[p->depth - 1].kind == '{'; }
+
+int fe_lex_error(fe_parser *p, const char *code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    mpc_str s = {0};
+    mpc_str_vprintf(&s, format, args);
+    va_end(args);
+    if (!p->failed) fe_error(p->diag, code, (mpc_span){p->file, p->begin, p->end}, "%s", mpc_str_cstr(&s));
+    mpc_str_free(&s);
+    p->failed = true;
+    return MPG_MPG_error;
+}
+
+int fe_lex_unexpected(fe_parser *p, unsigned char byte) {
+    if (byte == ';') return fe_lex_error(p, "E001", "a statement ends with its line: `;` isn't needed");
+    if (byte == '\'') return fe_lex_error(p, "E001", "a text stands in double quotes");
+    if (byte > 32 && byte < 127) return fe_lex_error(p, "E001", "the character `%c` has no meaning here", byte);
+    return fe_lex_error(p, "E001", "the byte 0x%02x has no meaning here", byte);
+}
+
+static fe_ast *leaf(fe_parser *p, fe_ast_kind kind, const mpc_span *loc) { return fe_node(p, kind, *loc); }
+
+static void set_text(fe_parser *p, fe_ast *n, const char *text, uint32_t length) {
+    n->sym = mpc_intern_n(p->ctx, text, length);
+    if (!n->sym && length) p->failed = p->no_memory = true;
+    n->text = n->sym ? mpc_sym_text(p->ctx, n->sym) : "";
+    n->name_span = n->span;
+}
+
+int fe_lex_keyword(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, int token) {
+    *node = leaf(p, AST_NAME, loc);
+    set_text(p, *node, text, length);
+    return p->failed ? MPG_MPG_error : token;
+}
+
+bool fe_lex_is_float(const char *text, uint32_t length) {
+    for (uint32_t i = 0; i < length; i++)
+        if (text[i] == '.' || text[i] == 'e' || text[i] == 'E') return true;
+    return false;
+}
+
+int fe_lex_number(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, bool is_float) {
+    char digits[64];
+    if (length >= sizeof digits) return fe_lex_error(p, "E001", "this number has more digits than mpc reads (63)");
+    memcpy(digits, text, length);
+    digits[length] = 0;
+    fe_ast *n = *node = leaf(p, is_float ? AST_FLOAT : AST_INT, loc);
+    errno = 0;
+    n->number = strtod(digits, NULL);
+    if (is_float) return p->failed ? MPG_MPG_error : MPG_NUMBER;
+    errno = 0;
+    n->integer = strtoll(digits, NULL, 10);
+    if (errno == ERANGE) return fe_lex_error(p, "E001", "this integer doesn't fit in 64 bits");
+    return p->failed ? MPG_MPG_error : MPG_NUMBER;
+}
+
+static bool is_unit(const char *text, uint32_t length) {
+    static const char *const units[] = {"step", "steps", "epoch", "epochs", "min", "minute", "minutes", "x"};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i]) == length && memcmp(units[i], text, length) == 0) return true;
+    return false;
+}
+
+uint32_t fe_lex_quantity(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node) {
+    uint32_t digits = 0, word;
+    while (text[digits] != ' ' && text[digits] != '\t') digits++;
+    for (word = digits; text[word] == ' ' || text[word] == '\t';) word++;
+    if (!is_unit(text + word, length - word)) return digits;
+    if (fe_lex_number(p, text, digits, loc, node, fe_lex_is_float(text, digits)) != MPG_NUMBER) return length;
+    (*node)->kind = AST_QUANTITY;
+    set_text(p, *node, text + word, length - word);
+    return length;
+}
+
+int fe_lex_string(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node) {
+    mpc_str s = {0};
+    for (uint32_t i = 1; i + 1 < length; i++) {
+        char c = text[i];
+        if (c == '\\') {
+            c = text[++i];
+            if (c == 'n') c = '\n';
+            else if (c == 't') c = '\t';
+            else if (c != '"' && c != '\\') {
+                mpc_str_free(&s);
+                return fe_lex_error(p, "E001", "`\\%c` has no meaning in a text; there are \\n, \\t, \\\" and \\\\", c);
+            }
+        }
+        mpc_str_append_n(&s, &c, 1);
+    }
+    *node = leaf(p, AST_STRING, loc);
+    if (s.failed) p->failed = p->no_memory = true;
+    else set_text(p, *node, mpc_str_cstr(&s), (uint32_t)s.length);
+    mpc_str_free(&s);
+    return p->failed ? MPG_MPG_error : MPG_STRING;
+}
+
+int fe_lex_open(fe_parser *p, char kind) {
+    if (p->depth == FE_MAX_DEPTH) return fe_lex_error(p, "E004", "brackets nest deeper than %d here", FE_MAX_DEPTH);
+    p->stack[p->depth++] = (fe_bracket){kind, p->begin};
+    return kind;
+}
+
+int fe_lex_close(fe_parser *p, char kind) {
+    char opener = kind == ')' ? '(' : kind == ']' ? '[' : '{';
+    if (p->depth && p->stack[p->depth - 1].kind == opener) {
+        p->depth--;
+        return kind;
+    }
+    mpc_span here = {p->file, p->begin, p->end};
+    fe_report r = fe_begin(p->diag, MPC_SEV_ERROR, "E005", here, "this `%c` closes nothing", kind);
+    if (p->depth) {
+        fe_bracket open = p->stack[p->depth - 1];
+        fe_note(&r, (mpc_span){p->file, open.offset, open.offset + 1}, "the last open bracket is this `%c`", open.kind);
+    }
+    fe_send(&r);
+    p->failed = true;
+    return MPG_MPG_error;
+}
+
+int fe_lex_end(fe_parser *p, mpc_span *loc) {
+    *loc = (mpc_span){p->file, p->end, p->end};
+    if (!p->depth) return 0;
+    fe_bracket open = p->stack[p->depth - 1];
+    p->begin = open.offset;
+    p->end = open.offset + 1;
+    return fe_lex_error(p, "E005", "this `%c` is never closed", open.kind);
+}

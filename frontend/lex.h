@@ -1,0 +1,35 @@
+/* Between the generated lexer and parser and the code that serves them (lex.c, parse.c). */
+#ifndef MPC_FRONTEND_LEX_H
+#define MPC_FRONTEND_LEX_H
+
+#include "frontend/ast.h"
+
+void fe_lex_advance(fe_parser *p, uint32_t length, mpc_span *loc);
+_Noreturn void fe_lex_fatal(const char *message);
+bool fe_lex_newline(const fe_parser *p);
+/* Sends the error at the current token; returns the token that makes the parser give up silently. */
+int fe_lex_error(fe_parser *p, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int fe_lex_unexpected(fe_parser *p, unsigned char byte);
+int fe_lex_keyword(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, int token);
+int fe_lex_number(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, bool is_float);
+bool fe_lex_is_float(const char *text, uint32_t length);
+/* Number and word: length of the token, which is the number's alone when the word is no unit. */
+uint32_t fe_lex_quantity(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);
+int fe_lex_string(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);
+int fe_lex_open(fe_parser *p, char kind);
+int fe_lex_close(fe_parser *p, char kind);
+int fe_lex_end(fe_parser *p, mpc_span *loc);
+void *fe_lex_alloc(fe_parser *p, size_t size);
+
+/* For the generated parser: its errors. `symbol` is a token's name in the grammar. */
+void fe_parse_symbol(const char *symbol, mpc_str *out);
+void fe_parse_unexpected(fe_parser *p, mpc_span span, const char *symbol, const char *expected);
+void fe_parse_exhausted(fe_parser *p, mpc_span span);
+/* The left side of `=`: names, `_` and `[a, b]`; anything else is an error. */
+fe_list fe_targets(fe_parser *p, fe_list list);
+
+/* In the generated lexer. */
+int fe_lex_start(struct fe_parser *p, const char *text, size_t length, void **scanner);
+void fe_lex_finish(void *scanner);
+
+#endif
