@@ -132,7 +132,10 @@ static mpc_status check_integer(const mpc_dataset *d, const mpc_bound_field *b, 
     format_bounds(b->field.row_type.format, &low, &high);
     if (v == floor(v) && v >= low && v <= high) return MPC_OK;
     mpc_str text = {0};
-    mpc_str_append_double(&text, v);
+    if (v == floor(v) && fabs(v) < 1e15)
+        mpc_str_printf(&text, "%.0f", v);
+    else
+        mpc_str_append_float(&text, (float)v);
     mpc_data_error(d, "E212", mpc_dataset_line(d, mpc_dataset_root_row(d, row)), b->begin + column + 1, mpc_str_cstr(&text), NULL,
                    v == floor(v) ? "this number does not fit the input's type %s" : "a whole number is needed here (the input is %s)",
                    mpc_format_get(b->field.row_type.format)->name);

@@ -14,6 +14,7 @@ enum { LONGEST_NUMBER = 500, EXACT_POWER = 22, MANTISSA_DIGITS = 19 };
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static const char *slow_number(const char *p, const char *end, double *value) {
+    if (p == end || (unsigned char)*p <= ' ') return NULL; /* strtod would skip blanks and line ends */
     char copy[LONGEST_NUMBER + 1];
     size_t n = (size_t)(end - p) < LONGEST_NUMBER ? (size_t)(end - p) : LONGEST_NUMBER;
     memcpy(copy, p, n);
