@@ -1,0 +1,287 @@
+/* Turns gradients into updates, in this order and no other (N62): accumulate, divide by what counted, norm, clip, decay and update.
+ * With accumulate > 1 the graph is one micro-step; `update` says that it ends a window, and every state but the accumulators stands
+ * still until then. What must not happen on a step that is refused is not decided here: `guard` does that for all states alike. */
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+typedef struct parameter {
+    const char *name;
+    const mpc_node *state; /* in the old graph */
+    mpc_value_id value, gradient; /* in the new graph */
+} parameter;
+
+typedef struct optimizer {
+    mpc_rewrite rw;
+    const mpc_pass_options *o;
+    parameter *parameters;
+    uint32_t count;
+    int64_t accumulate;
+    bool adamw;
+    mpc_value_id flush; /* bool input, with accumulation */
+    mpc_value_id update; /* bool []: this micro-step ends a window */
+    mpc_value_id zero; /* f32 [] */
+    mpc_value_id norm, rate, applied, next_applied;
+} optimizer;
+
+static mpc_value_id named(optimizer *p, const char *name, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
+    mpc_builder_set_name(p->rw.b, name);
+    return mpc_build2(p->rw.b, op, a, b);
+}
+
+static mpc_value_id f32_const(optimizer *p, double value) { return mpc_build_const(p->rw.b, value, MPC_FMT_f32); }
+
+static mpc_value_id select(optimizer *p, mpc_value_id condition, mpc_value_id a, mpc_value_id b) {
+    return mpc_build3(p->rw.b, MPC_OP_where, condition, a, b);
+}
+
+static mpc_value_id scalar_state(optimizer *p, const char *name, mpc_format format, const char *skip) {
+    return mpc_rewrite_state(&p->rw, name, mpc_scalar_type(p->rw.in->ctx, format), skip, "counter", 0);
+}
+
+/* Binds a state that only an update moves. */
+static void bind(optimizer *p, mpc_value_id state, mpc_value_id next) {
+    if (p->accumulate > 1) next = select(p, p->update, next, state);
+    mpc_build_next(p->rw.b, state, next);
+}
+
+static const char *path_of(optimizer *p, const parameter *q, const char *suffix) {
+    const char *path = mpc_arena_printf(p->rw.scratch, "%s/%s", q->name, suffix);
+    if (path == NULL) mpc_builder_fail(p->rw.b, "out of memory");
+    return path == NULL ? "" : path;
+}
+
+/* A state shaped like the parameter: moments and accumulators are f32 (N60, N70). */
+static mpc_value_id like_parameter(optimizer *p, const parameter *q, const char *suffix, const char *skip, const char *role) {
+    const mpc_graph *g = p->rw.in;
+    mpc_type_id type = mpc_type_with_format(g->ctx, g->values[mpc_result(q->state, 0)].type, MPC_FMT_f32);
+    return mpc_rewrite_state(&p->rw, path_of(p, q, suffix), type, skip, role, 0);
+}
+
+/* --- accumulation --- */
+
+static void end_window_state(optimizer *p, mpc_value_id state, mpc_value_id next) {
+    mpc_value_id zero = mpc_build_const(p->rw.b, 0, mpc_builder_type(p->rw.b, state)->format);
+    mpc_build_next(p->rw.b, state, select(p, p->update, zero, next));
+}
+
+static void find_window_end(optimizer *p) {
+    mpc_builder *b = p->rw.b;
+    mpc_value_id micro = scalar_state(p, "window.micro", MPC_FMT_i32, "zero");
+    mpc_value_id next = mpc_build2(b, MPC_OP_add, micro, mpc_build_const(b, 1, MPC_FMT_i32));
+    mpc_value_id full = mpc_build2(b, MPC_OP_ge, next, mpc_build_const(b, (double)p->accumulate, MPC_FMT_i32));
+    p->update = named(p, "window.update", MPC_OP_or, full, p->flush);
+    end_window_state(p, micro, next);
+}
+
+static mpc_value_id count_of(optimizer *p) {
+    mpc_value_id count = mpc_graph_find_output(p->rw.in, "count");
+    return count == MPC_NONE ? f32_const(p, 1) : p->rw.map[count];
+}
+
+/* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count / nominal. The
+ * quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is rounded. */
+static void accumulate_gradients(optimizer *p) {
+    mpc_builder *b = p->rw.b;
+    mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal")), count = count_of(p);
+    mpc_value_id weight = named(p, "window.weight", MPC_OP_div, count, nominal);
+    mpc_value_id seen = scalar_state(p, "window.count", MPC_FMT_f32, "zero");
+    mpc_value_id valid = named(p, "window.valid", MPC_OP_add, seen, count);
+    mpc_value_id some = mpc_build2(b, MPC_OP_gt, valid, p->zero);
+    mpc_value_id total = select(p, some, mpc_build2(b, MPC_OP_div, valid, nominal), f32_const(p, 1));
+    end_window_state(p, seen, valid);
+    for (uint32_t i = 0; i < p->count; i++) {
+        parameter *q = &p->parameters[i];
+        mpc_value_id sum = like_parameter(p, q, "acc", "zero", "accum");
+        mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, weight));
+        end_window_state(p, sum, next);
+        q->gradient = named(p, path_of(p, q, "mean"), MPC_OP_div, next, total);
+    }
+}
+
+/* --- norm, clipping --- */
+
+static void measure_norm(optimizer *p) {
+    mpc_value_id *gradients = mpc_rewrite_scratch(&p->rw, p->count, sizeof *gradients);
+    if (gradients == NULL) return;
+    for (uint32_t i = 0; i < p->count; i++) gradients[i] = p->parameters[i].gradient;
+    mpc_builder_set_name(p->rw.b, "grad_norm");
+    p->norm = p->count == 0 ? f32_const(p, 0) : mpc_build(p->rw.b, MPC_OP_global_norm, gradients, p->count, NULL, 0);
+}
+
+/* min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses. */
+static void clip_gradients(optimizer *p) {
+    double clip = mpc_option_float(p->o, "clip");
+    if (clip <= 0) return;
+    mpc_value_id ratio = mpc_build2(p->rw.b, MPC_OP_div, f32_const(p, clip), p->norm);
+    mpc_value_id factor = named(p, "clip.factor", MPC_OP_minimum, ratio, f32_const(p, 1));
+    for (uint32_t i = 0; i < p->count; i++) {
+        parameter *q = &p->parameters[i];
+        q->gradient = named(p, path_of(p, q, "clipped"), MPC_OP_mul, q->gradient, factor);
+    }
+}
+
+/* --- update --- */
+
+static void set_rate(optimizer *p) {
+    mpc_builder *b = p->rw.b;
+    p->applied = scalar_state(p, "step.applied", MPC_FMT_i32, "keep");
+    mpc_builder_set_name(b, "step.number");
+    p->next_applied = mpc_build2(b, MPC_OP_add, p->applied, mpc_build_const(b, 1, MPC_FMT_i32));
+    mpc_attr_arg attrs[5] = {
+        MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),         MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr")),
+        MPC_A_FLOAT("warmup", mpc_option_float(p->o, "warmup")),     MPC_A_FLOAT("total", mpc_option_float(p->o, "total")),
+        MPC_A_FLOAT("final", mpc_option_float(p->o, "final")),
+    };
+    mpc_builder_set_name(b, "lr");
+    p->rate = mpc_build(b, MPC_OP_schedule, &p->applied, 1, attrs, 5);
+}
+
+/* Decoupled decay, on masters, by default on parameters of two or more dims (N72). */
+static double decay_of(const optimizer *p, const parameter *q) {
+    const mpc_graph *g = p->rw.in;
+    double own = mpc_attr_float(g, q->state, "decay");
+    if (own >= 0) return own;
+    return mpc_value_type(g, mpc_result(q->state, 0))->rank >= 2 ? mpc_option_float(p->o, "decay") : 0;
+}
+
+static void update_adamw(optimizer *p, const parameter *q) {
+    mpc_value_id m = like_parameter(p, q, "m", "keep", "moment"), v = like_parameter(p, q, "v", "keep", "moment");
+    mpc_value_id operands[6] = {q->value, q->gradient, m, v, p->rate, p->next_applied};
+    mpc_attr_arg attrs[5] = {
+        MPC_A_FLOAT("beta1", mpc_option_float(p->o, "beta1")),           MPC_A_FLOAT("beta2", mpc_option_float(p->o, "beta2")),
+        MPC_A_FLOAT("eps", mpc_option_float(p->o, "eps")),               MPC_A_FLOAT("decay", decay_of(p, q)),
+        MPC_A_FLOAT("lr", mpc_attr_float(p->rw.in, q->state, "lr")),
+    };
+    mpc_builder_set_name(p->rw.b, path_of(p, q, "new"));
+    mpc_value_id result = mpc_build(p->rw.b, MPC_OP_adamw, operands, 6, attrs, 5);
+    if (result == MPC_NONE) return;
+    bind(p, q->value, result);
+    bind(p, m, result + 1);
+    bind(p, v, result + 2);
+}
+
+/* Without momentum there is no state to keep: the op's moment operand is a constant zero. */
+static void update_sgd(optimizer *p, const parameter *q) {
+    double momentum = mpc_option_float(p->o, "momentum");
+    mpc_attr_arg nothing = MPC_A_FLOAT("value", 0);
+    mpc_value_id m = momentum != 0 ? like_parameter(p, q, "m", "keep", "moment")
+                                   : mpc_build_typed(p->rw.b, MPC_OP_const, p->rw.in->values[mpc_result(q->state, 0)].type, &nothing, 1);
+    mpc_value_id operands[4] = {q->value, q->gradient, m, p->rate};
+    mpc_attr_arg attrs[3] = {
+        MPC_A_FLOAT("momentum", momentum),
+        MPC_A_FLOAT("decay", decay_of(p, q)),
+        MPC_A_FLOAT("lr", mpc_attr_float(p->rw.in, q->state, "lr")),
+    };
+    mpc_builder_set_name(p->rw.b, path_of(p, q, "new"));
+    mpc_value_id result = mpc_build(p->rw.b, MPC_OP_sgd, operands, 4, attrs, 3);
+    if (result == MPC_NONE) return;
+    bind(p, q->value, result);
+    if (momentum != 0) bind(p, m, result + 1);
+}
+
+static void update_parameters(optimizer *p) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        if (p->adamw) update_adamw(p, &p->parameters[i]);
+        else update_sgd(p, &p->parameters[i]);
+    }
+    mpc_build_next(p->rw.b, p->applied, p->accumulate > 1 ? select(p, p->update, p->next_applied, p->applied) : p->next_applied);
+}
+
+/* --- the old graph --- */
+
+static const char *gradient_name(const mpc_graph *g, uint32_t output) {
+    const char *name = mpc_sym_text(g->ctx, g->outputs[output].name);
+    return strncmp(name, "grad:", 5) == 0 ? name + 5 : NULL;
+}
+
+static const mpc_node *find_parameter(const mpc_graph *g, const char *name) {
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none && strcmp(mpc_attr_str(g, n, "name"), name) == 0)
+            return n;
+    }
+    return NULL;
+}
+
+/* Everything but the outputs `grad:...`, which end here. */
+static void copy_graph(optimizer *p) {
+    const mpc_graph *g = p->rw.in;
+    for (mpc_node_id i = 0; i < g->node_count; i++) mpc_rewrite_copy_node(&p->rw, i);
+    for (uint32_t i = 0; i < g->next_count; i++)
+        mpc_build_next(p->rw.b, p->rw.map[g->nexts[i].state], p->rw.map[g->nexts[i].value]);
+    for (uint32_t i = 0; i < g->output_count; i++)
+        if (gradient_name(g, i) == NULL)
+            mpc_build_output(p->rw.b, mpc_sym_text(g->ctx, g->outputs[i].name), p->rw.map[g->outputs[i].value]);
+}
+
+static void collect_parameters(optimizer *p) {
+    const mpc_graph *g = p->rw.in;
+    p->parameters = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->parameters);
+    if (p->parameters == NULL) return;
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        const char *name = gradient_name(g, i);
+        if (name == NULL) continue;
+        const mpc_node *state = find_parameter(g, name);
+        if (state == NULL) {
+            mpc_builder_fail(p->rw.b, "optimizer: there is no state `%s` for the output `grad:%s`", name, name);
+            return;
+        }
+        p->parameters[p->count++] = (parameter){.name = name,
+                                                .state = state,
+                                                .value = p->rw.map[mpc_result(state, 0)],
+                                                .gradient = p->rw.map[g->outputs[i].value]};
+    }
+}
+
+static void add_outputs(optimizer *p) {
+    mpc_builder *b = p->rw.b;
+    mpc_build_output(b, "grad_norm", p->norm);
+    mpc_build_output(b, "lr", p->rate);
+    mpc_build_output(b, "update", p->update);
+    mpc_build_output(b, "applied", p->next_applied);
+}
+
+static mpc_graph *build(optimizer *p, const mpc_graph *in) {
+    if (!mpc_rewrite_begin(&p->rw, in)) return NULL;
+    mpc_builder *b = p->rw.b;
+    if (p->accumulate > 1) {
+        mpc_attr_arg source = MPC_A_STR("source", "control:flush");
+        p->flush = mpc_build_input(b, "control.flush", mpc_scalar_type(in->ctx, MPC_FMT_bool), &source, 1);
+    }
+    copy_graph(p);
+    collect_parameters(p);
+    p->zero = f32_const(p, 0);
+    if (p->accumulate > 1) {
+        find_window_end(p);
+        accumulate_gradients(p);
+    } else {
+        p->update = mpc_build_const(b, 1, MPC_FMT_bool);
+    }
+    measure_norm(p);
+    clip_gradients(p);
+    set_rate(p);
+    update_parameters(p);
+    add_outputs(p);
+    return mpc_rewrite_finish(&p->rw);
+}
+
+static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink) {
+    const char *kind = mpc_option_str(o, "kind"), *schedule = mpc_option_str(o, "schedule");
+    if (strcmp(kind, "adamw") != 0 && strcmp(kind, "sgd") != 0)
+        return mpc_error(sink, "E105", "optimizer: `kind` must be adamw or sgd, it is `%s`", kind);
+    if (strcmp(schedule, "constant") != 0 && strcmp(schedule, "cosine") != 0)
+        return mpc_error(sink, "E105", "optimizer: `schedule` must be constant or cosine, it is `%s`", schedule);
+    if (mpc_option_int(o, "accumulate") < 1) return mpc_error(sink, "E105", "optimizer: `accumulate` must be at least 1");
+    if (!(mpc_option_float(o, "nominal") > 0)) return mpc_error(sink, "E105", "optimizer: `nominal` must be positive");
+    return MPC_OK;
+}
+
+mpc_graph *mpc_pass_optimizer(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    if (check_options(options, mpc_context_sink(env->ctx)) != MPC_OK) return NULL;
+    optimizer p = {.o = options,
+                   .accumulate = mpc_option_int(options, "accumulate"),
+                   .adamw = strcmp(mpc_option_str(options, "kind"), "adamw") == 0};
+    return build(&p, in);
+}
