@@ -3,6 +3,7 @@
 #include "ir/attrs.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 const mpc_attr_spec *mpc_attr_spec_find(const mpc_context *ctx, const mpc_attr_spec *specs, uint32_t spec_count,
@@ -37,7 +38,7 @@ bool mpc_attr_same(const mpc_attr *a, const mpc_attr *b) {
     if (a->key != b->key || a->kind != b->kind) return false;
     switch (a->kind) {
     case MPC_ATTR_INT: return a->i == b->i;
-    case MPC_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case MPC_ATTR_FLOAT: return (isnan(a->f) && isnan(b->f)) || memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case MPC_ATTR_BOOL: return a->b == b->b;
     case MPC_ATTR_STR: return a->s == b->s;
     case MPC_ATTR_FORMAT: return a->format == b->format;

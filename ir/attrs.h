@@ -12,7 +12,7 @@ const mpc_attr *mpc_attr_stored(const mpc_attr *attrs, uint32_t count, mpc_sym k
 /* The stored attribute or the declared default; asserts that the key is declared with this kind. */
 const mpc_attr *mpc_attr_resolve(const mpc_context *ctx, const mpc_op *op, const mpc_attr *attrs, uint32_t count,
                                  const char *key, mpc_attr_kind kind);
-/* Same kind and bits (a NaN equals itself). */
+/* Same kind and bits; all NaNs are one, -0 isn't 0. */
 bool mpc_attr_same(const mpc_attr *a, const mpc_attr *b);
 const char *mpc_attr_kind_name(mpc_attr_kind kind);
 
