@@ -1,6 +1,7 @@
-/* Loss scaling (N80-N86): the backward pass starts from the scale instead of 1, and every gradient is multiplied by the reciprocal of
- * that same scale before anything else sees it, so a scaled gradient cannot be clipped or compared by mistake (N62, N85). Whether a
- * step overflowed is only known to `guard`, which rebinds the two flags that `scaler_update` reads here. */
+/* Loss scaling (N80-N86): the backward pass starts from the scale instead of 1, and every gradient is multiplied by the
+ * reciprocal of that same scale before anything else sees it, so a scaled gradient cannot be clipped or compared by
+ * mistake (N62, N85). Whether a step overflowed is only known to `guard`, which rebinds the two flags that
+ * `scaler_update` reads here. */
 #include <math.h>
 #include <string.h>
 
@@ -23,12 +24,15 @@ static mpc_status check_powers(const mpc_pass_options *o, const mpc_sink *sink) 
     static const char *const keys[] = {"init", "growth", "backoff", "max", "min"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         double x = mpc_option_float(o, keys[i]);
-        if (!is_power_of_two(x)) return mpc_error(sink, "E109", "loss scale: `%s` must be a power of two (N64), it is %g", keys[i], x);
+        if (!is_power_of_two(x))
+            return mpc_error(sink, "E109", "loss scale: `%s` must be a power of two (N64), it is %g", keys[i], x);
     }
     if (mpc_option_float(o, "backoff") >= 1)
         return mpc_error(sink, "E105", "loss scale: `backoff` must be below 1, else the scale never falls");
     if (mpc_option_float(o, "growth") < 1) return mpc_error(sink, "E105", "loss scale: `growth` must be at least 1");
     if (mpc_option_int(o, "interval") < 1) return mpc_error(sink, "E105", "loss scale: `interval` must be at least 1");
+    if (mpc_option_float(o, "init") < mpc_option_float(o, "min"))
+        return mpc_error(sink, "E105", "loss scale: `init` is below `min`, at which a run ends");
     return MPC_OK;
 }
 
@@ -36,7 +40,8 @@ static void add_scale(scaling *s) {
     mpc_context *ctx = s->rw.in->ctx;
     double init = mpc_option_float(s->options, "init");
     if (s->dynamic) {
-        s->scale = mpc_rewrite_state(&s->rw, "scaler.scale", mpc_scalar_type(ctx, MPC_FMT_f32), "advance", "scaler", init);
+        s->scale =
+            mpc_rewrite_state(&s->rw, "scaler.scale", mpc_scalar_type(ctx, MPC_FMT_f32), "advance", "scaler", init);
         s->clean = mpc_rewrite_state(&s->rw, "scaler.clean", mpc_scalar_type(ctx, MPC_FMT_i32), "advance", "scaler", 0);
     } else {
         mpc_builder_set_name(s->rw.b, "scaler.scale");
@@ -98,7 +103,8 @@ static void add_update(scaling *s) {
 static mpc_graph *scale_loss(scaling *s, const mpc_graph *in) {
     mpc_value_id seed = mpc_graph_find_value(in, "loss.seed");
     if (seed == MPC_NONE) {
-        mpc_error(mpc_context_sink(in->ctx), "E108", "loss-scale: there is no value `loss.seed` that the backward pass starts from");
+        mpc_error(mpc_context_sink(in->ctx), "E108",
+                  "loss-scale: there is no value `loss.seed` that the backward pass starts from");
         return NULL;
     }
     if (!mpc_rewrite_begin(&s->rw, in)) return NULL;

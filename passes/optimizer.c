@@ -1,6 +1,7 @@
-/* Turns gradients into updates, in this order and no other (N62): accumulate, divide by what counted, norm, clip, decay and update.
- * With accumulate > 1 the graph is one micro-step; `update` says that it ends a window, and every state but the accumulators stands
- * still until then. What must not happen on a step that is refused is not decided here: `guard` does that for all states alike. */
+/* Turns gradients into updates, in this order and no other (N62): accumulate, divide by what counted, norm, clip, decay
+ * and update. With accumulate > 1 the graph is one micro-step; `update` says that it ends a window, and every state but
+ * the accumulators stands still until then. What must not happen on a step that is refused is not decided here: `guard`
+ * does that for all states alike. */
 #include <string.h>
 
 #include "passes/passes.h"
@@ -8,7 +9,7 @@
 
 typedef struct parameter {
     const char *name;
-    const mpc_node *state; /* in the old graph */
+    const mpc_node *state;        /* in the old graph */
     mpc_value_id value, gradient; /* in the new graph */
 } parameter;
 
@@ -19,9 +20,9 @@ typedef struct optimizer {
     uint32_t count;
     int64_t accumulate;
     bool adamw;
-    mpc_value_id flush; /* bool input, with accumulation */
+    mpc_value_id flush;  /* bool input, with accumulation */
     mpc_value_id update; /* bool []: this micro-step ends a window */
-    mpc_value_id zero; /* f32 [] */
+    mpc_value_id zero;   /* f32 [] */
     mpc_value_id norm, rate, applied, next_applied;
 } optimizer;
 
@@ -53,7 +54,8 @@ static const char *path_of(optimizer *p, const parameter *q, const char *suffix)
 }
 
 /* A state shaped like the parameter: moments and accumulators are f32 (N60, N70). */
-static mpc_value_id like_parameter(optimizer *p, const parameter *q, const char *suffix, const char *skip, const char *role) {
+static mpc_value_id like_parameter(optimizer *p, const parameter *q, const char *suffix, const char *skip,
+                                   const char *role) {
     const mpc_graph *g = p->rw.in;
     mpc_type_id type = mpc_type_with_format(g->ctx, g->values[mpc_result(q->state, 0)].type, MPC_FMT_f32);
     return mpc_rewrite_state(&p->rw, path_of(p, q, suffix), type, skip, role, 0);
@@ -61,8 +63,8 @@ static mpc_value_id like_parameter(optimizer *p, const parameter *q, const char 
 
 /* --- accumulation --- */
 
-static void end_window_state(optimizer *p, mpc_value_id state, mpc_value_id next) {
-    mpc_value_id zero = mpc_build_const(p->rw.b, 0, mpc_builder_type(p->rw.b, state)->format);
+static void end_window_state(optimizer *p, mpc_value_id state, mpc_value_id next, mpc_format format) {
+    mpc_value_id zero = mpc_build_const(p->rw.b, 0, format);
     mpc_build_next(p->rw.b, state, select(p, p->update, zero, next));
 }
 
@@ -72,7 +74,7 @@ static void find_window_end(optimizer *p) {
     mpc_value_id next = mpc_build2(b, MPC_OP_add, micro, mpc_build_const(b, 1, MPC_FMT_i32));
     mpc_value_id full = mpc_build2(b, MPC_OP_ge, next, mpc_build_const(b, (double)p->accumulate, MPC_FMT_i32));
     p->update = named(p, "window.update", MPC_OP_or, full, p->flush);
-    end_window_state(p, micro, next);
+    end_window_state(p, micro, next, MPC_FMT_i32);
 }
 
 static mpc_value_id count_of(optimizer *p) {
@@ -80,8 +82,9 @@ static mpc_value_id count_of(optimizer *p) {
     return count == MPC_NONE ? f32_const(p, 1) : p->rw.map[count];
 }
 
-/* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count / nominal. The
- * quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is rounded. */
+/* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count /
+ * nominal. The quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is
+ * rounded. */
 static void accumulate_gradients(optimizer *p) {
     mpc_builder *b = p->rw.b;
     mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal")), count = count_of(p);
@@ -90,12 +93,12 @@ static void accumulate_gradients(optimizer *p) {
     mpc_value_id valid = named(p, "window.valid", MPC_OP_add, seen, count);
     mpc_value_id some = mpc_build2(b, MPC_OP_gt, valid, p->zero);
     mpc_value_id total = select(p, some, mpc_build2(b, MPC_OP_div, valid, nominal), f32_const(p, 1));
-    end_window_state(p, seen, valid);
+    end_window_state(p, seen, valid, MPC_FMT_f32);
     for (uint32_t i = 0; i < p->count; i++) {
         parameter *q = &p->parameters[i];
         mpc_value_id sum = like_parameter(p, q, "acc", "zero", "accum");
         mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, weight));
-        end_window_state(p, sum, next);
+        end_window_state(p, sum, next, MPC_FMT_f32);
         q->gradient = named(p, path_of(p, q, "mean"), MPC_OP_div, next, total);
     }
 }
@@ -130,8 +133,8 @@ static void set_rate(optimizer *p) {
     mpc_builder_set_name(b, "step.number");
     p->next_applied = mpc_build2(b, MPC_OP_add, p->applied, mpc_build_const(b, 1, MPC_FMT_i32));
     mpc_attr_arg attrs[5] = {
-        MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),         MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr")),
-        MPC_A_FLOAT("warmup", mpc_option_float(p->o, "warmup")),     MPC_A_FLOAT("total", mpc_option_float(p->o, "total")),
+        MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),     MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr")),
+        MPC_A_FLOAT("warmup", mpc_option_float(p->o, "warmup")), MPC_A_FLOAT("total", mpc_option_float(p->o, "total")),
         MPC_A_FLOAT("final", mpc_option_float(p->o, "final")),
     };
     mpc_builder_set_name(b, "lr");
@@ -150,8 +153,10 @@ static void update_adamw(optimizer *p, const parameter *q) {
     mpc_value_id m = like_parameter(p, q, "m", "keep", "moment"), v = like_parameter(p, q, "v", "keep", "moment");
     mpc_value_id operands[6] = {q->value, q->gradient, m, v, p->rate, p->next_applied};
     mpc_attr_arg attrs[5] = {
-        MPC_A_FLOAT("beta1", mpc_option_float(p->o, "beta1")),           MPC_A_FLOAT("beta2", mpc_option_float(p->o, "beta2")),
-        MPC_A_FLOAT("eps", mpc_option_float(p->o, "eps")),               MPC_A_FLOAT("decay", decay_of(p, q)),
+        MPC_A_FLOAT("beta1", mpc_option_float(p->o, "beta1")),
+        MPC_A_FLOAT("beta2", mpc_option_float(p->o, "beta2")),
+        MPC_A_FLOAT("eps", mpc_option_float(p->o, "eps")),
+        MPC_A_FLOAT("decay", decay_of(p, q)),
         MPC_A_FLOAT("lr", mpc_attr_float(p->rw.in, q->state, "lr")),
     };
     mpc_builder_set_name(p->rw.b, path_of(p, q, "new"));
@@ -167,7 +172,8 @@ static void update_sgd(optimizer *p, const parameter *q) {
     double momentum = mpc_option_float(p->o, "momentum");
     mpc_attr_arg nothing = MPC_A_FLOAT("value", 0);
     mpc_value_id m = momentum != 0 ? like_parameter(p, q, "m", "keep", "moment")
-                                   : mpc_build_typed(p->rw.b, MPC_OP_const, p->rw.in->values[mpc_result(q->state, 0)].type, &nothing, 1);
+                                   : mpc_build_typed(p->rw.b, MPC_OP_const,
+                                                     p->rw.in->values[mpc_result(q->state, 0)].type, &nothing, 1);
     mpc_value_id operands[4] = {q->value, q->gradient, m, p->rate};
     mpc_attr_arg attrs[3] = {
         MPC_A_FLOAT("momentum", momentum),
@@ -186,7 +192,8 @@ static void update_parameters(optimizer *p) {
         if (p->adamw) update_adamw(p, &p->parameters[i]);
         else update_sgd(p, &p->parameters[i]);
     }
-    mpc_build_next(p->rw.b, p->applied, p->accumulate > 1 ? select(p, p->update, p->next_applied, p->applied) : p->next_applied);
+    mpc_build_next(p->rw.b, p->applied,
+                   p->accumulate > 1 ? select(p, p->update, p->next_applied, p->applied) : p->next_applied);
 }
 
 /* --- the old graph --- */
@@ -199,7 +206,8 @@ static const char *gradient_name(const mpc_graph *g, uint32_t output) {
 static const mpc_node *find_parameter(const mpc_graph *g, const char *name) {
     for (mpc_node_id i = 0; i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
-        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none && strcmp(mpc_attr_str(g, n, "name"), name) == 0)
+        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none &&
+            strcmp(mpc_attr_str(g, n, "name"), name) == 0)
             return n;
     }
     return NULL;
@@ -259,6 +267,10 @@ static mpc_graph *build(optimizer *p, const mpc_graph *in) {
     } else {
         p->update = mpc_build_const(b, 1, MPC_FMT_bool);
     }
+    if (p->count == 0) { /* a step without gradients counts as nothing: no valid element */
+        mpc_builder_set_name(b, "window.valid");
+        mpc_build_const(b, 0, MPC_FMT_f32);
+    }
     measure_norm(p);
     clip_gradients(p);
     set_rate(p);
@@ -273,7 +285,8 @@ static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink)
         return mpc_error(sink, "E105", "optimizer: `kind` must be adamw or sgd, it is `%s`", kind);
     if (strcmp(schedule, "constant") != 0 && strcmp(schedule, "cosine") != 0)
         return mpc_error(sink, "E105", "optimizer: `schedule` must be constant or cosine, it is `%s`", schedule);
-    if (mpc_option_int(o, "accumulate") < 1) return mpc_error(sink, "E105", "optimizer: `accumulate` must be at least 1");
+    if (mpc_option_int(o, "accumulate") < 1)
+        return mpc_error(sink, "E105", "optimizer: `accumulate` must be at least 1");
     if (!(mpc_option_float(o, "nominal") > 0)) return mpc_error(sink, "E105", "optimizer: `nominal` must be positive");
     return MPC_OK;
 }

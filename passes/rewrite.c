@@ -1,5 +1,5 @@
-/* The frame that copying passes share. Old ids index `map`, new ids come from the builder: the two never mix, and a value of the old
- * graph that a pass wants to use in the new one goes through the map. */
+/* The frame that copying passes share. Old ids index `map`, new ids come from the builder: the two never mix, and a
+ * value of the old graph that a pass wants to use in the new one goes through the map. */
 #include "passes/rewrite.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@ static uint32_t most_operands(const mpc_graph *g) {
 }
 
 bool mpc_rewrite_begin(mpc_rewrite *rw, const mpc_graph *in) {
-    *rw = (mpc_rewrite){.in = in, .b = mpc_builder_create(in->ctx, mpc_sym_text(in->ctx, in->name)), .scratch = mpc_arena_create()};
+    *rw = (mpc_rewrite){
+        .in = in, .b = mpc_builder_create(in->ctx, mpc_sym_text(in->ctx, in->name)), .scratch = mpc_arena_create()};
     if (rw->scratch != NULL) {
         rw->map = mpc_arena_alloc(rw->scratch, (in->value_count + 1) * sizeof *rw->map);
         rw->operands = mpc_arena_alloc(rw->scratch, (most_operands(in) + 1) * sizeof *rw->operands);
@@ -81,7 +82,8 @@ void mpc_rewrite_attrs(const mpc_graph *g, const mpc_node *n, mpc_attr_arg *args
 
 mpc_type_id mpc_scalar_type(mpc_context *ctx, mpc_format format) { return mpc_type_make(ctx, format, 0, NULL); }
 
-mpc_value_id mpc_rewrite_state(mpc_rewrite *rw, const char *name, mpc_type_id type, const char *skip, const char *role, double init) {
+mpc_value_id mpc_rewrite_state(mpc_rewrite *rw, const char *name, mpc_type_id type, const char *skip, const char *role,
+                               double init) {
     mpc_attr_arg attrs[5] = {MPC_A_STR("name", name), MPC_A_STR("skip", skip), MPC_A_STR("role", role)};
     uint32_t count = 3;
     if (init != 0) {
