@@ -13,6 +13,8 @@ typedef struct mpc_expand {
     uint32_t operand_count;
     mpc_value_id *results; /* out, MPC_NONE for a result that nobody uses and the rule left out */
     const bool *used; /* per result */
+    mpc_format prec; /* given to primitives that have `prec`; none once formats are types */
+    bool named; /* of the helpers in passes/expand_build.h: the next node has got its name */
 } mpc_expand;
 
 /* Operand i widened to f32 (a cast that fusion keeps in registers). */

@@ -1,4 +1,5 @@
-/* What a gradient rule sees: the forward node and the gradients of its results; it adds gradients of operands. */
+/* What a gradient rule sees: the forward node and the gradients of its results; it adds gradients of operands. Rules build with the
+ * helpers of passes/grad_build.h, which take care of names, formats and `prec`; plain ir/builder.h calls work too. */
 #ifndef MPC_PASSES_GRAD_H
 #define MPC_PASSES_GRAD_H
 
@@ -11,6 +12,10 @@ typedef struct mpc_grad {
     const mpc_value_id *dresults; /* gradient per result, MPC_NONE: zero */
     mpc_value_id *doperands; /* out: gradient per operand, MPC_NONE: none. Same shape as the operand; see mpc_grad_sum_to */
     const bool *wanted; /* per operand: somebody needs its gradient */
+    mpc_format prec; /* the forward node's `prec`; every gradient node whose op has one gets it */
+    bool selected; /* a selection (where, maximum, relu, ...) further on may have made exact zeros of parts of dresults */
+    bool selects; /* out: this rule makes such zeros itself */
+    bool named; /* of the helpers: the next node has got its name */
 } mpc_grad;
 
 /* Sums a gradient over the axes that broadcasting added, to the shape of `like`. */

@@ -1,0 +1,114 @@
+/* Expansions of attention: [b,t,h,d] is read as [b,h,t,d] (transposes that a matmul absorbs as strides), scores and statistics are f32,
+ * probabilities are rounded once, to v's format (N22). A mask selects; it is never added (N20). A query that sees no key gets zeros,
+ * forward and backward (N21): its log-sum-exp is -inf, and no element of its row is ever selected. */
+#include "passes/expand_build.h"
+#include "passes/rules.h"
+
+static const double lowest = -3.4028234663852886e38; /* of f32: -inf - -inf would be NaN */
+
+typedef struct heads { /* [b,h,t,d] and [b,h,s,d], as stored */
+    mpc_value_id q, k, v;
+    int64_t t, s;
+    mpc_value_id visible; /* bool, broadcasts to [b,h,t,s]; MPC_NONE: all */
+    bool may_be_blind; /* a query may see no key */
+} heads;
+
+static mpc_value_id swap_heads(mpc_expand *e, mpc_value_id a) { return mpc_expand_permute(e, a, (int64_t[]){0, 2, 1, 3}); }
+
+/* Key j is visible to query i when j <= i and the mask says so. */
+static mpc_value_id visible_keys(mpc_expand *e, const heads *a, uint32_t mask) {
+    mpc_value_id seen = e->operand_count > mask ? e->operands[mask] : MPC_NONE;
+    if (!mpc_attr_bool(e->from, e->node, "causal")) return seen;
+    mpc_value_id keys = mpc_expand_positions(e, a->s, 4, 3), queries = mpc_expand_positions(e, a->t, 4, 2);
+    mpc_value_id past = mpc_expand_op2(e, MPC_OP_le, keys, queries);
+    return seen == MPC_NONE ? past : mpc_expand_op2(e, MPC_OP_and, past, seen);
+}
+
+static heads read_heads(mpc_expand *e, uint32_t mask) {
+    heads a = {.q = swap_heads(e, e->operands[0]), .k = swap_heads(e, e->operands[1]), .v = swap_heads(e, e->operands[2])};
+    a.t = mpc_expand_type(e, e->operands[0]).dims[1];
+    a.s = mpc_expand_type(e, e->operands[1]).dims[1];
+    a.visible = visible_keys(e, &a, mask);
+    a.may_be_blind = e->operand_count > mask;
+    return a;
+}
+
+typedef struct product {
+    mpc_value_id a, b;
+    bool ta, tb;
+} product;
+
+static mpc_value_id multiply(mpc_expand *e, product p, mpc_format format) {
+    mpc_attr_arg attrs[3] = {MPC_A_BOOL("ta", p.ta), MPC_A_BOOL("tb", p.tb),
+                             MPC_A_FORMAT("acc", mpc_attr_format(e->from, e->node, "acc"))};
+    return mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_matmul, (mpc_value_id[]){p.a, p.b}, 2, attrs, 3}, format);
+}
+
+static double scale_of(const mpc_expand *e) { return mpc_attr_float(e->from, e->node, "scale"); }
+
+/* f32 [b,h,t,s], scaled after the product */
+static mpc_value_id scores(mpc_expand *e, const heads *a) {
+    mpc_value_id raw = multiply(e, (product){.a = a->q, .b = a->k, .tb = true}, MPC_FMT_f32);
+    return mpc_expand_scale(e, raw, scale_of(e));
+}
+
+static mpc_value_id select_visible(mpc_expand *e, const heads *a, mpc_value_id value, double hidden) {
+    if (a->visible == MPC_NONE) return value;
+    return mpc_expand_op3(e, MPC_OP_where, a->visible, value, mpc_expand_number(e, hidden));
+}
+
+/* Result r is `a` [b,h,*,d] with heads swapped back. */
+static void emit_heads(mpc_expand *e, uint32_t r, product p) {
+    mpc_value_id a = multiply(e, p, mpc_expand_result_type(e, r)->format);
+    mpc_expand_name_result(e, r);
+    e->results[r] = swap_heads(e, a);
+}
+
+/* (q, k, v, mask?) -> y, lse */
+void mpc_expand_attention(mpc_expand *e) {
+    heads a = read_heads(e, 3);
+    mpc_value_id s = select_visible(e, &a, scores(e, &a), lowest);
+    mpc_value_id max = mpc_expand_reduce(e, MPC_OP_max, s, 3, false);
+    mpc_value_id low = mpc_expand_op2(e, MPC_OP_sub, s, mpc_expand_column(e, max));
+    mpc_value_id numerator = mpc_expand_op1(e, MPC_OP_exp, low), divisor;
+    /* Where every query sees a key, hidden ones are 0 by now: exp(lowest - max). */
+    if (a.may_be_blind) numerator = select_visible(e, &a, numerator, 0);
+    mpc_value_id sum = divisor = mpc_expand_reduce(e, MPC_OP_sum, numerator, 3, false);
+    if (e->used[1]) mpc_expand_emit2(e, 1, MPC_OP_add, max, mpc_expand_op1(e, MPC_OP_log, sum));
+    if (!e->used[0]) return;
+    if (a.may_be_blind) {
+        mpc_value_id blind = mpc_expand_op2(e, MPC_OP_eq, sum, mpc_expand_number(e, 0));
+        divisor = mpc_expand_op3(e, MPC_OP_where, blind, mpc_expand_number(e, 1), sum);
+    }
+    mpc_value_id parts[2] = {numerator, mpc_expand_column(e, divisor)};
+    mpc_format format = mpc_expand_type(e, a.v).format;
+    mpc_value_id p = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_div, parts, 2, NULL, 0}, format);
+    emit_heads(e, 0, (product){.a = p, .b = a.v});
+}
+
+/* sum(dy y) over d, as [b,h,t,1] */
+static mpc_value_id kept_share(mpc_expand *e) {
+    mpc_value_id both = mpc_expand_op2(e, MPC_OP_mul, mpc_expand_f32(e, 5), mpc_expand_f32(e, 3));
+    mpc_value_id delta = mpc_expand_reduce(e, MPC_OP_sum, both, 3, false);
+    return mpc_expand_column(e, mpc_expand_permute(e, delta, (int64_t[]){0, 2, 1}));
+}
+
+/* (q, k, v, y, lse, dy, mask?) -> dq, dk, dv: p from the log-sum-exp, ds = scale p (dy v^T - delta), rounded before the matmuls */
+void mpc_expand_attention_grad(mpc_expand *e) {
+    heads a = read_heads(e, 6);
+    mpc_value_id dy = swap_heads(e, e->operands[5]), lse = mpc_expand_column(e, mpc_expand_f32(e, 4));
+    mpc_value_id low = mpc_expand_op2(e, MPC_OP_sub, scores(e, &a), lse);
+    mpc_value_id p = select_visible(e, &a, mpc_expand_op1(e, MPC_OP_exp, low), 0);
+    if (e->used[2]) {
+        mpc_value_id rounded = mpc_expand_as(e, p, mpc_expand_type(e, a.v).format);
+        emit_heads(e, 2, (product){.a = rounded, .ta = true, .b = dy});
+    }
+    if (!e->used[0] && !e->used[1]) return;
+    mpc_value_id dp = multiply(e, (product){.a = dy, .b = a.v, .tb = true}, MPC_FMT_f32);
+    mpc_value_id ds = mpc_expand_op2(e, MPC_OP_mul, p, mpc_expand_op2(e, MPC_OP_sub, dp, kept_share(e)));
+    mpc_value_id factors[2] = {ds, mpc_expand_number(e, scale_of(e))};
+    mpc_format format = mpc_expand_type(e, a.q).format;
+    ds = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_mul, factors, 2, NULL, 0}, format);
+    if (e->used[0]) emit_heads(e, 0, (product){.a = ds, .b = a.k});
+    if (e->used[1]) emit_heads(e, 1, (product){.a = ds, .ta = true, .b = a.q});
+}

@@ -1,0 +1,262 @@
+/* Reverse-mode autodiff. The forward graph is copied, then its nodes are walked backwards once: a node whose result has a gradient
+ * and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value gets its gradient only when
+ * its producer is reached, because only then all its readers have contributed; until then contributions are kept in a list. */
+#include <stdio.h>
+#include <string.h>
+
+#include "passes/expand_build.h"
+#include "passes/grad_build.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+enum { NAME_SIZE = 512 };
+
+typedef struct contribution {
+    mpc_value_id gradient;
+    struct contribution *next;
+} contribution;
+
+typedef struct value_gradient { /* of one forward value */
+    contribution *first, **end; /* in the order of arrival */
+    bool needed; /* a trainable state is behind it */
+    bool selected; /* see mpc_grad.selected */
+} value_gradient;
+
+typedef struct backward {
+    mpc_rewrite rw;
+    value_gradient *values; /* by value of the new graph's forward part */
+    mpc_node_id node_count; /* of the forward part */
+    mpc_value_id *dresults, *doperands; /* room for the largest node */
+    bool *wanted;
+} backward;
+
+static bool is_trainable(const mpc_graph *g, const mpc_node *n) {
+    return n->op == MPC_OP_state && mpc_attr_bool(g, n, "trainable") && mpc_attr_format(g, n, "derived") == MPC_FMT_none;
+}
+
+static bool any_operand_needed(const backward *bw, const mpc_graph *g, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(g, n, i);
+        if (bw->values[v].needed) return true;
+    }
+    return false;
+}
+
+/* A composite without a rule of its own, on the way from a parameter. */
+static bool needs_expansion(const mpc_op *op) {
+    return op->grad == NULL && op->expand != NULL && (op->flags & MPC_OPF_NO_GRAD) == 0;
+}
+
+/* Whether a gradient can come through: the forward walk that `wanted` rests on. */
+static bool passes_gradient(const backward *bw, const mpc_graph *g, const mpc_node *n) {
+    const mpc_op *op = mpc_op_get(g->ctx, n->op);
+    if (is_trainable(g, n)) return true;
+    if ((op->flags & MPC_OPF_NO_GRAD) != 0 || (op->grad == NULL && !needs_expansion(op))) return false;
+    return any_operand_needed(bw, g, n);
+}
+
+static void mark_needed(backward *bw, const mpc_graph *g, mpc_node_id id) {
+    const mpc_node *n = &g->nodes[id];
+    if (!passes_gradient(bw, g, n)) return;
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_value_id v = mpc_result(n, i);
+        bw->values[v].needed = mpc_format_is_float(mpc_value_format(g, v));
+    }
+}
+
+/* Copies the forward part; `needs` is by value of the old graph. */
+static void copy_forward(backward *bw) {
+    const mpc_graph *in = bw->rw.in;
+    for (mpc_node_id id = 0; id < in->node_count && !mpc_builder_failed(bw->rw.b); id++) {
+        const mpc_node *n = &in->nodes[id];
+        mark_needed(bw, in, id);
+        if (needs_expansion(mpc_op_get(in->ctx, n->op)) && any_operand_needed(bw, in, n))
+            mpc_expand_composite(&bw->rw, n, NULL, true);
+        else
+            mpc_rewrite_copy_node(&bw->rw, id);
+    }
+    mpc_build_copy_ends(bw->rw.b, in, bw->rw.map);
+}
+
+static bool alloc_values(backward *bw, uint32_t count) {
+    bw->values = mpc_rewrite_scratch(&bw->rw, count, sizeof *bw->values);
+    for (uint32_t i = 0; bw->values != NULL && i < count; i++) bw->values[i].end = &bw->values[i].first;
+    return bw->values != NULL;
+}
+
+/* Tables over the forward part as it stands in the new graph. */
+static bool prepare(backward *bw) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    uint32_t widest = 1;
+    if (mpc_builder_failed(bw->rw.b) || !alloc_values(bw, g->value_count)) return false;
+    bw->node_count = g->node_count;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        const mpc_node *n = &g->nodes[id];
+        mark_needed(bw, g, id);
+        if (n->operand_count > widest) widest = n->operand_count;
+        if (n->result_count > widest) widest = n->result_count;
+    }
+    bw->dresults = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->dresults);
+    bw->doperands = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->doperands);
+    bw->wanted = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->wanted);
+    return bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL;
+}
+
+static void contribute(backward *bw, mpc_value_id value, mpc_value_id gradient, bool selected) {
+    value_gradient *v = &bw->values[value];
+    contribution *c = mpc_rewrite_scratch(&bw->rw, 1, sizeof *c);
+    if (c == NULL) return;
+    c->gradient = gradient;
+    *v->end = c;
+    v->end = &c->next;
+    v->selected = v->selected || selected;
+}
+
+/* What the backward nodes of a forward node share. */
+static void dress_like(backward *bw, const mpc_node *n, mpc_value_id first) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    mpc_builder_set_loc(bw->rw.b, n->loc);
+    mpc_builder_set_origin(bw->rw.b, n->origin != 0 ? n->origin : g->values[first].name);
+    mpc_builder_set_why(bw->rw.b, 0);
+}
+
+static mpc_format prec_of(const mpc_graph *g, const mpc_node *n) {
+    const mpc_op *op = mpc_op_get(g->ctx, n->op);
+    return mpc_expand_has_prec(g->ctx, op) ? mpc_attr_format(g, n, "prec") : MPC_FMT_none;
+}
+
+static mpc_value_id add_pair(backward *bw, mpc_value_id value, mpc_value_id a, mpc_value_id c, mpc_format prec) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    char name[NAME_SIZE];
+    mpc_attr_arg attr = MPC_A_FORMAT("prec", prec);
+    snprintf(name, sizeof name, "d.%s", mpc_value_name(g, value));
+    mpc_builder_set_name(bw->rw.b, name);
+    return mpc_build(bw->rw.b, MPC_OP_add, (mpc_value_id[]){a, c}, 2, &attr, prec != MPC_FMT_none ? 1 : 0);
+}
+
+/* The sum of all contributions so far, in the order of arrival; MPC_NONE: the loss doesn't depend on the value. */
+static mpc_value_id collect(backward *bw, mpc_value_id value, mpc_format prec) {
+    contribution *c = bw->values[value].first;
+    if (c == NULL || mpc_builder_failed(bw->rw.b)) return MPC_NONE;
+    mpc_value_id sum = c->gradient;
+    for (c = c->next; c != NULL && sum != MPC_NONE; c = c->next) sum = add_pair(bw, value, sum, c->gradient, prec);
+    return sum;
+}
+
+/* Gradients of the node's results; false if there are none. */
+static bool collect_results(backward *bw, const mpc_node *n, mpc_format prec, bool *selected) {
+    bool any = false;
+    *selected = false;
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_value_id v = mpc_result(n, i);
+        bw->dresults[i] = collect(bw, v, prec);
+        any = any || bw->dresults[i] != MPC_NONE;
+        *selected = *selected || bw->values[v].selected;
+    }
+    return any;
+}
+
+static bool mark_wanted(backward *bw, const mpc_node *n) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    bool any = false;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        bw->wanted[i] = bw->values[mpc_operand(g, n, i)].needed;
+        bw->doperands[i] = MPC_NONE;
+        any = any || bw->wanted[i];
+    }
+    return any;
+}
+
+/* Zeros made by a selection stay zeros element by element. */
+static bool keeps_zeros(mpc_op_kind kind) {
+    return kind == MPC_KIND_EWISE || kind == MPC_KIND_VIEW || kind == MPC_KIND_REDUCE;
+}
+
+static void contribute_operands(backward *bw, mpc_grad *grad) {
+    const mpc_op *op = mpc_op_get(mpc_builder_context(bw->rw.b), grad->node.op);
+    bool selected = grad->selects || (grad->selected && keeps_zeros(op->kind));
+    for (uint32_t i = 0; i < grad->node.operand_count; i++) {
+        if (!grad->wanted[i] || grad->doperands[i] == MPC_NONE) continue;
+        mpc_value_id fitted = mpc_grad_fit(grad, i, grad->doperands[i]);
+        if (fitted != MPC_NONE) contribute(bw, mpc_grad_operand(grad, i), fitted, selected);
+    }
+}
+
+static void differentiate(backward *bw, mpc_node_id id) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    mpc_node n = g->nodes[id];
+    const mpc_op *op = mpc_op_get(g->ctx, n.op);
+    if (op->grad == NULL || (op->flags & MPC_OPF_NO_GRAD) != 0 || !mark_wanted(bw, &n)) return;
+    mpc_grad grad = {.b = bw->rw.b, .g = g, .node = n, .dresults = bw->dresults, .doperands = bw->doperands, .wanted = bw->wanted};
+    grad.prec = prec_of(g, &n);
+    dress_like(bw, &n, mpc_result(&n, 0));
+    if (!collect_results(bw, &n, grad.prec, &grad.selected)) return;
+    grad.g = mpc_builder_graph(bw->rw.b);
+    op->grad(&grad);
+    contribute_operands(bw, &grad);
+}
+
+/* Output grad:NAME, f32, of one parameter. */
+static void finish_state(backward *bw, mpc_node_id id) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    mpc_node n = g->nodes[id];
+    mpc_value_id state = mpc_result(&n, 0);
+    char name[NAME_SIZE];
+    if (!is_trainable(g, &n)) return;
+    const char *path = mpc_attr_str(g, &n, "name");
+    dress_like(bw, &n, state);
+    mpc_value_id gradient = collect(bw, state, MPC_FMT_none);
+    if (mpc_builder_failed(bw->rw.b)) return;
+    if (gradient == MPC_NONE) {
+        mpc_warn(mpc_context_sink(g->ctx), "W154", (mpc_span){0}, "the loss does not depend on parameter %s: it is not trained", path);
+        return;
+    }
+    snprintf(name, sizeof name, "d.%s", path);
+    mpc_builder_set_name(bw->rw.b, name);
+    gradient = mpc_build_cast(bw->rw.b, gradient, MPC_FMT_f32, "grad");
+    snprintf(name, sizeof name, "grad:%s", path);
+    mpc_build_output(bw->rw.b, name, gradient);
+}
+
+static void start_from(backward *bw, mpc_value_id loss) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    if (!bw->values[loss].needed) return;
+    dress_like(bw, mpc_producer(g, loss), loss);
+    mpc_builder_set_name(bw->rw.b, "loss.seed");
+    mpc_value_id seed = mpc_build_const(bw->rw.b, 1, MPC_FMT_f32);
+    if (seed != MPC_NONE) contribute(bw, loss, seed, false);
+}
+
+/* The scalar to differentiate, in `in`; MPC_NONE after an error. */
+static mpc_value_id find_loss(const mpc_graph *in) {
+    mpc_value_id loss = mpc_graph_find_output(in, "loss");
+    const mpc_sink *sink = mpc_context_sink(in->ctx);
+    if (loss == MPC_NONE) {
+        mpc_error(sink, "E108", "grad: the graph has no output `loss` to differentiate");
+        return MPC_NONE;
+    }
+    const mpc_type *t = mpc_value_type(in, loss);
+    if (t->rank == 0 && t->format == MPC_FMT_f32) return loss;
+    mpc_error(sink, "E108", "grad: output `loss` must be an f32 scalar, %s has %u dims of %s", mpc_value_name(in, loss), t->rank,
+              mpc_format_get(t->format)->name);
+    return MPC_NONE;
+}
+
+static void walk_back(backward *bw, mpc_value_id loss) {
+    start_from(bw, loss);
+    for (mpc_node_id id = bw->node_count; id-- > 0 && !mpc_builder_failed(bw->rw.b);) differentiate(bw, id);
+    for (mpc_node_id id = 0; id < bw->node_count && !mpc_builder_failed(bw->rw.b); id++) finish_state(bw, id);
+}
+
+mpc_graph *mpc_pass_grad(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    (void)options;
+    (void)env;
+    backward bw = {0};
+    mpc_value_id loss = find_loss(in);
+    if (loss == MPC_NONE || !mpc_rewrite_begin(&bw.rw, in)) return NULL;
+    if (alloc_values(&bw, in->value_count)) {
+        copy_forward(&bw);
+        if (prepare(&bw)) walk_back(&bw, bw.rw.map[loss]);
+    }
+    return mpc_rewrite_finish(&bw.rw);
+}
