@@ -152,14 +152,14 @@ static double element_error(double got, double want, mpc_format format, ops_boun
     return fabs(got - want) / (bound.ulps * ulp_of(format, want) + bound.norm * largest);
 }
 
-double ops_error(const mpc_tensor *got, const mpc_tensor *want, ops_bound bound, int64_t *where) {
+double ops_error(const mpc_tensor *got, const mpc_tensor *want, mpc_format format, ops_bound bound, int64_t *where) {
     int64_t count = mpc_type_elements(&want->type);
     double worst = 0, largest = 0;
     *where = 0;
     for (int64_t i = 0; i < count; i++)
         if (isfinite(want->data[i]) && fabs(want->data[i]) > largest) largest = fabs(want->data[i]);
     for (int64_t i = 0; i < count; i++) {
-        double e = element_error(got->data[i], want->data[i], got->type.format, bound, largest);
+        double e = element_error(got->data[i], want->data[i], format, bound, largest);
         if (!(e <= worst)) worst = e, *where = i;
     }
     return worst;
@@ -198,15 +198,22 @@ static const ops_bound kind_bounds[] = {
 #undef KIND_BOUND
 };
 
-ops_bound ops_bound_of(const mpc_op *op, mpc_format format) {
-    ops_bound found = kind_bounds[op->kind];
+static const bound_row *find_row(const mpc_op *op, mpc_format format) {
+    const bound_row *found = NULL;
     for (size_t i = 0; i < sizeof bound_rows / sizeof *bound_rows; i++) {
         if (strcmp(bound_rows[i].op, op->name) != 0) continue;
-        if (bound_rows[i].format == format) return bound_rows[i].bound;
-        if (bound_rows[i].format == MPC_FMT_none) found = bound_rows[i].bound;
+        if (bound_rows[i].format == format) return &bound_rows[i];
+        if (bound_rows[i].format == MPC_FMT_none) found = &bound_rows[i];
     }
     return found;
 }
+
+ops_bound ops_bound_of(const mpc_op *op, mpc_format format) {
+    const bound_row *row = find_row(op, format);
+    return row != NULL ? row->bound : kind_bounds[op->kind];
+}
+
+bool ops_bound_has_row(const mpc_op *op, mpc_format format) { return find_row(op, format) != NULL; }
 
 static void judge(const ops_case *c, ops_comparison *cmp, uint32_t i, const mpc_tensor *got, const mpc_tensor *exact,
                   const mpc_tensor *wide) {
@@ -217,7 +224,8 @@ static void judge(const ops_case *c, ops_comparison *cmp, uint32_t i, const mpc_
                   (long long)at, got->data[at], exact->data[at]);
     }
     ops_bound bound = cmp->bound != NULL ? *cmp->bound : ops_bound_of(c->op, c->format);
-    double error = ops_error(got, wide, bound, &at);
+    mpc_format format = cmp->f64 && mpc_format_is_float(got->type.format) ? MPC_FMT_f64 : got->type.format;
+    double error = ops_error(got, wide, format, bound, &at);
     CHECK_MSG(error <= 1, "%s on %s: result %u, element %lld is %.17g, f64 gives %.17g: %.3g times the bound", c->label,
               cmp->device->name, i, (long long)at, got->data[at], wide->data[at], error);
     if (error <= cmp->worst) return;

@@ -44,13 +44,14 @@ bool ops_run_ref(const ops_device *device, const ops_case *c, mpc_tensor *result
 bool ops_evaluate(const ops_case *c, const mpc_graph *g, bool f64, mpc_tensor *results);
 
 /* Worst error of `got` against `want`, in the units of the bound: |got - want| / (ulps * ulp(want) + norm * max |want|); 0 when equal,
- * 1 when just within, infinite when a NaN, an infinity or an integer differs. `want` is rounded to the type's format first. */
+ * 1 when just within, infinite when a NaN or an integer differs. `want` is rounded to `format` first. */
 typedef struct ops_bound {
     double ulps, norm;
 } ops_bound;
-double ops_error(const mpc_tensor *got, const mpc_tensor *want, ops_bound bound, int64_t *where);
+double ops_error(const mpc_tensor *got, const mpc_tensor *want, mpc_format format, ops_bound bound, int64_t *where);
 /* From tests/ops/bounds.def, by the case's format: the row of (op, format), else of (op, any), else the default of the op's kind. */
 ops_bound ops_bound_of(const mpc_op *op, mpc_format format);
+bool ops_bound_has_row(const mpc_op *op, mpc_format format);
 /* Bits of the stored form differ (NaNs are all equal): index of the first such element, -1 none. */
 int64_t ops_first_difference(const mpc_tensor *a, const mpc_tensor *b);
 
@@ -59,6 +60,7 @@ int64_t ops_first_difference(const mpc_tensor *a, const mpc_tensor *b);
 typedef struct ops_comparison {
     const ops_device *device;
     bool bits; /* compare exactly rounded ops to the bit */
+    bool f64; /* the device rounds no floats: so the judge doesn't either */
     const ops_bound *bound; /* instead of the table's */
     int ran, refused;
     double worst; /* largest error / bound seen, and where */
