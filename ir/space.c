@@ -1,0 +1,316 @@
+/* Finds atoms and columns of a group. Full-sized values fix the atoms (the union of their suffix products must be a chain of divisors);
+ * what smaller values vary over is then propagated between operands and results in both directions. Nothing here looks at formats, so a
+ * cast never changes an answer. */
+#include "ir/space.h"
+
+#include <string.h>
+
+typedef struct axis_map { /* of one value as one member sees it: atoms of each axis */
+    bool known;
+    mpc_atoms axis[MPC_MAX_RANK];
+} axis_map;
+
+typedef struct solver {
+    const mpc_graph *g;
+    const mpc_node_id *nodes;
+    uint32_t count;
+    mpc_space *s;
+    int64_t size; /* N */
+    axis_map result[MPC_SPACE_NODES], operand[MPC_SPACE_NODES][MPC_SPACE_OPERANDS];
+    uint32_t maker[MPC_SPACE_NODES][MPC_SPACE_OPERANDS]; /* member that makes the operand, MPC_NONE: outside */
+    bool conflict, changed;
+} solver;
+
+bool mpc_space_takes(const mpc_graph *g, mpc_node_id node) {
+    const mpc_node *n = &g->nodes[node];
+    mpc_op_kind kind = mpc_node_op(g, node)->kind;
+    if (n->operand_count > MPC_SPACE_OPERANDS || n->result_count != 1) return false;
+    if (mpc_value_format(g, mpc_result(n, 0)) == MPC_FMT_f64) return false;
+    return kind == MPC_KIND_EWISE || kind == MPC_KIND_REDUCE || n->op == MPC_OP_reshape || n->op == MPC_OP_expand ||
+           n->op == MPC_OP_random_uniform;
+}
+
+static const mpc_type *operand_type(const mpc_graph *g, mpc_node_id node, uint32_t i) {
+    return mpc_value_type(g, mpc_operand(g, &g->nodes[node], i));
+}
+
+static const mpc_type *result_type(const mpc_graph *g, mpc_node_id node) {
+    return mpc_value_type(g, mpc_result(&g->nodes[node], 0));
+}
+
+static bool is_reduce(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_REDUCE; }
+
+int64_t mpc_space_size(const mpc_graph *g, mpc_node_id node) {
+    return mpc_type_elements(is_reduce(g, node) ? operand_type(g, node, 0) : result_type(g, node));
+}
+
+int64_t mpc_space_elements(const mpc_space *space, mpc_atoms atoms) {
+    int64_t product = 1;
+    for (uint32_t i = 0; i < space->atom_count; i++)
+        if (atoms >> i & 1) product *= space->extent[i];
+    return product;
+}
+
+int64_t mpc_space_stride(const mpc_space *space, mpc_atoms atoms, uint32_t i) {
+    return mpc_space_elements(space, atoms & ~((2u << i) - 1));
+}
+
+/* --- atoms --- */
+
+typedef struct cut_list {
+    int64_t at[64];
+    uint32_t count;
+} cut_list;
+
+static bool add_cut(cut_list *cuts, int64_t at) {
+    uint32_t i = 0;
+    while (i < cuts->count && cuts->at[i] < at) i++;
+    if (i < cuts->count && cuts->at[i] == at) return true;
+    if (cuts->count == 64) return false;
+    memmove(cuts->at + i + 1, cuts->at + i, (cuts->count - i) * sizeof *cuts->at);
+    cuts->at[i] = at;
+    cuts->count++;
+    return true;
+}
+
+static bool cut_type(const solver *s, cut_list *cuts, const mpc_type *type) {
+    if (mpc_type_elements(type) != s->size) return true;
+    int64_t product = 1;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        product *= type->dims[i];
+        if (!add_cut(cuts, product)) return false;
+    }
+    return true;
+}
+
+static bool find_atoms(solver *s) {
+    cut_list cuts = {.count = 0};
+    if (s->size < 1 || !add_cut(&cuts, 1) || !add_cut(&cuts, s->size)) return false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!cut_type(s, &cuts, result_type(s->g, s->nodes[i]))) return false;
+        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+            if (!cut_type(s, &cuts, operand_type(s->g, s->nodes[i], j))) return false;
+    }
+    mpc_space *sp = s->s;
+    if (cuts.count - 1 > MPC_SPACE_ATOMS) return false;
+    sp->atom_count = cuts.count - 1;
+    for (uint32_t i = 0; i + 1 < cuts.count; i++) {
+        if (cuts.at[i + 1] % cuts.at[i] != 0) return false;
+        sp->extent[sp->atom_count - 1 - i] = cuts.at[i + 1] / cuts.at[i];
+    }
+    sp->all = (1u << sp->atom_count) - 1;
+    return true;
+}
+
+/* --- which atoms each axis is --- */
+
+/* Gives the atoms of `set`, in order, to the axes of `type`. */
+static bool deal_atoms(const mpc_space *sp, mpc_atoms set, const mpc_type *type, axis_map *map) {
+    uint32_t atom = 0;
+    axis_map out = {.known = true};
+    for (uint32_t axis = 0; axis < type->rank; axis++) {
+        int64_t have = 1;
+        while (have < type->dims[axis]) {
+            while (atom < sp->atom_count && !(set >> atom & 1)) atom++;
+            if (atom == sp->atom_count) return false;
+            have *= sp->extent[atom];
+            out.axis[axis] |= 1u << atom++;
+        }
+        if (have != type->dims[axis]) return false;
+    }
+    *map = out;
+    return true;
+}
+
+static mpc_atoms atoms_of(const axis_map *map) {
+    mpc_atoms all = 0;
+    for (uint32_t i = 0; i < MPC_MAX_RANK; i++) all |= map->axis[i];
+    return all;
+}
+
+static void settle(solver *s, axis_map *map, const axis_map *found) {
+    if (!map->known) {
+        *map = *found;
+        s->changed = true;
+    } else if (memcmp(map->axis, found->axis, sizeof map->axis) != 0) {
+        s->conflict = true;
+    }
+}
+
+static void start_map(solver *s, const mpc_type *type, axis_map *map) {
+    int64_t elements = mpc_type_elements(type);
+    *map = (axis_map){.known = elements == 1};
+    if (elements == s->size && !deal_atoms(s->s, s->s->all, type, map)) s->conflict = true;
+}
+
+/* Result axis = operand axis from the right; axes of extent 1 vary over nothing. */
+static void spread_broadcast(solver *s, uint32_t i) {
+    const mpc_type *rt = result_type(s->g, s->nodes[i]);
+    axis_map *result = &s->result[i], up = {.known = true};
+    mpc_atoms missing = 0;
+    for (uint32_t axis = 0; axis < rt->rank; axis++) missing |= rt->dims[axis] == 1 ? 0 : 1u << axis;
+    for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++) {
+        const mpc_type *ot = operand_type(s->g, s->nodes[i], j);
+        axis_map *operand = &s->operand[i][j], down = {.known = true};
+        uint32_t shift = rt->rank - ot->rank;
+        for (uint32_t axis = 0; axis < ot->rank; axis++) {
+            if (ot->dims[axis] == 1) continue;
+            down.axis[axis] = result->axis[axis + shift];
+            if (operand->known) up.axis[axis + shift] = operand->axis[axis];
+            if (operand->known) missing &= ~(1u << (axis + shift));
+        }
+        if (result->known) settle(s, operand, &down);
+    }
+    if (missing == 0 && !result->known) settle(s, result, &up);
+}
+
+static void spread_reshape(solver *s, uint32_t i) {
+    axis_map *result = &s->result[i], *operand = &s->operand[i][0], map;
+    if (operand->known && !result->known) {
+        if (deal_atoms(s->s, atoms_of(operand), result_type(s->g, s->nodes[i]), &map)) settle(s, result, &map);
+        else s->conflict = true;
+    } else if (result->known && !operand->known) {
+        if (deal_atoms(s->s, atoms_of(result), operand_type(s->g, s->nodes[i], 0), &map)) settle(s, operand, &map);
+        else s->conflict = true;
+    }
+}
+
+static bool reduces_axis(mpc_int_list axes, uint32_t axis) {
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (axes.data[i] == (int64_t)axis) return true;
+    return false;
+}
+
+static void spread_reduce(solver *s, uint32_t i) {
+    const mpc_node *n = &s->g->nodes[s->nodes[i]];
+    const axis_map *operand = &s->operand[i][0];
+    if (!operand->known) return;
+    mpc_int_list axes = mpc_attr_ints(s->g, n, "axes");
+    bool keep = mpc_attr_bool(s->g, n, "keep");
+    axis_map map = {.known = true};
+    uint32_t at = 0;
+    for (uint32_t axis = 0; axis < operand_type(s->g, s->nodes[i], 0)->rank; axis++) {
+        bool reduced = reduces_axis(axes, axis);
+        if (!reduced) map.axis[at] = operand->axis[axis];
+        if (!reduced || keep) at++;
+    }
+    settle(s, &s->result[i], &map);
+}
+
+static void spread_member(solver *s, uint32_t i) {
+    mpc_node_id node = s->nodes[i];
+    for (uint32_t j = 0; j < s->g->nodes[node].operand_count; j++) {
+        if (s->maker[i][j] == MPC_NONE) continue;
+        axis_map *made = &s->result[s->maker[i][j]], *seen = &s->operand[i][j];
+        if (made->known) settle(s, seen, made);
+        else if (seen->known) settle(s, made, seen);
+    }
+    if (is_reduce(s->g, node)) spread_reduce(s, i);
+    else if (s->g->nodes[node].op == MPC_OP_reshape) spread_reshape(s, i);
+    else if (s->g->nodes[node].op != MPC_OP_random_uniform) spread_broadcast(s, i);
+}
+
+static uint32_t find_member(const solver *s, mpc_value_id value) {
+    mpc_node_id producer = s->g->values[value].producer;
+    uint32_t lo = 0, hi = s->count;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi) / 2;
+        if (s->nodes[mid] < producer) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < s->count && s->nodes[lo] == producer ? lo : MPC_NONE;
+}
+
+static bool find_maps(solver *s) {
+    for (uint32_t i = 0; i < s->count; i++) {
+        start_map(s, result_type(s->g, s->nodes[i]), &s->result[i]);
+        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++) {
+            start_map(s, operand_type(s->g, s->nodes[i], j), &s->operand[i][j]);
+            s->maker[i][j] = find_member(s, mpc_operand(s->g, &s->g->nodes[s->nodes[i]], j));
+        }
+    }
+    do {
+        s->changed = false;
+        for (uint32_t i = 0; i < s->count && !s->conflict; i++) spread_member(s, i);
+        for (uint32_t i = s->count; i-- > 0 && !s->conflict;) spread_member(s, i);
+    } while (s->changed && !s->conflict);
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!s->result[i].known) return false;
+        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+            if (!s->operand[i][j].known) return false;
+    }
+    return !s->conflict;
+}
+
+/* --- columns --- */
+
+static bool whole_or_none(mpc_atoms set, mpc_atoms columns) { return (set & columns) == 0 || (set & columns) == columns; }
+
+/* What a reduction is when the columns are these; false: it can't be done in this space. */
+static bool classify_reduce(const mpc_space *sp, mpc_member *m, mpc_atoms columns) {
+    mpc_atoms rows = sp->all & ~columns, gone = m->operand[0] & ~m->result;
+    m->kind = MPC_MEMBER_ROW;
+    if (gone == 0) return m->kind = MPC_MEMBER_EWISE, true;
+    if (gone == columns && rows != 0) return true;
+    if (gone == columns && mpc_space_elements(sp, columns) <= MPC_SPACE_SINGLE) return true;
+    m->kind = MPC_MEMBER_OVER;
+    if (rows == 0) return gone == columns;
+    return (m->operand[0] & rows) == rows && (gone == rows || gone == m->operand[0]);
+}
+
+static bool try_columns(solver *s, uint32_t first) {
+    mpc_space *sp = s->s;
+    mpc_atoms columns = sp->all & ~((1u << first) - 1), rows = sp->all & ~columns;
+    bool has_row = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        mpc_member *m = &sp->member[i];
+        if (!whole_or_none(m->result, columns)) return false;
+        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+            if (!whole_or_none(m->operand[j], columns)) return false;
+        m->kind = MPC_MEMBER_EWISE;
+        if (is_reduce(s->g, s->nodes[i]) && !classify_reduce(sp, m, columns)) return false;
+        has_row |= m->kind == MPC_MEMBER_ROW;
+        if (m->kind != MPC_MEMBER_OVER && (m->result & rows) != rows) return false;
+    }
+    sp->first_column = first;
+    sp->columns = columns;
+    sp->rows = mpc_space_elements(sp, rows);
+    sp->cols = mpc_space_elements(sp, columns);
+    sp->single = rows == 0 && (has_row || columns == 0);
+    sp->blocks = rows == 0 && !sp->single;
+    return true;
+}
+
+/* A block doesn't know what other blocks find, so nothing smaller than the row may be made there; nor may anybody in the group read
+ * what is known only at the end. */
+static bool consistent(const solver *s) {
+    const mpc_space *sp = s->s;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (sp->blocks && sp->member[i].kind == MPC_MEMBER_EWISE && sp->member[i].result != sp->all) return false;
+        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+            if (s->maker[i][j] != MPC_NONE && sp->member[s->maker[i][j]].kind == MPC_MEMBER_OVER) return false;
+    }
+    return true;
+}
+
+bool mpc_space_build(const mpc_graph *g, const mpc_node_id *nodes, uint32_t count, mpc_space *space) {
+    if (count == 0 || count > MPC_SPACE_NODES) return false;
+    solver s = {.g = g, .nodes = nodes, .count = count, .s = space};
+    memset(space, 0, sizeof *space);
+    space->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t size = mpc_space_size(g, nodes[i]);
+        if (size > s.size) s.size = size;
+    }
+    if (!find_atoms(&s) || !find_maps(&s)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        space->member[i].result = atoms_of(&s.result[i]);
+        for (uint32_t j = 0; j < g->nodes[nodes[i]].operand_count; j++) {
+            space->member[i].operand[j] = atoms_of(&s.operand[i][j]);
+            space->member[i].inside[j] = s.maker[i][j] != MPC_NONE;
+        }
+    }
+    for (uint32_t first = 0; first <= space->atom_count; first++)
+        if (try_columns(&s, first) && consistent(&s)) return true;
+    return false;
+}

@@ -1,0 +1,224 @@
+/* Fusion: which nodes become one kernel. Nodes are taken in order; each tries to join the groups that make its operands (a reduction
+ * also groups that read the same tensor), then scalar groups are joined with each other. A union is allowed when the nodes have a common
+ * iteration space (ir/space.h) and there is a position for it between everything it reads and everything that reads it: positions
+ * are a topological order of groups at all times, so no search for cycles is needed. Formats are never looked at. */
+#include <string.h>
+
+#include "ir/space.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+enum { MOST_NODES = 80, SHARED_READERS = 6, SCALAR_LOOKBACK = 8, FAR = 16 };
+
+typedef struct group {
+    mpc_node_id *nodes; /* ascending; NULL: merged away */
+    uint32_t count;
+    uint32_t position; /* unique, topological */
+    int64_t size; /* elements of its largest space */
+    bool takes; /* other nodes may join */
+} group;
+
+typedef struct fuser {
+    const mpc_graph *g;
+    mpc_arena *scratch;
+    mpc_uses uses;
+    group *groups; /* by first node's id at creation: at most one per node */
+    uint32_t *group_of; /* by node; MPC_NONE: constants, ranges, states */
+    bool failed;
+} fuser;
+
+static bool is_free(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_STRUCT; }
+
+static uint32_t group_of_value(const fuser *f, mpc_value_id value) {
+    mpc_node_id producer = f->g->values[value].producer;
+    return producer == MPC_NONE ? MPC_NONE : f->group_of[producer];
+}
+
+/* --- position --- */
+
+typedef struct window {
+    uint32_t lo, hi; /* positions of the last group it reads, of the first that reads it */
+    bool has_lo;
+} window;
+
+static void narrow_window(const fuser *f, const group *of, uint32_t a, uint32_t b, window *w) {
+    for (uint32_t i = 0; i < of->count; i++) {
+        const mpc_node *n = &f->g->nodes[of->nodes[i]];
+        for (uint32_t j = 0; j < n->operand_count; j++) {
+            uint32_t from = group_of_value(f, mpc_operand(f->g, n, j));
+            if (from == MPC_NONE || from == a || from == b) continue;
+            if (!w->has_lo || f->groups[from].position > w->lo) w->lo = f->groups[from].position;
+            w->has_lo = true;
+        }
+        for (uint32_t r = 0; r < n->result_count; r++)
+            for (uint32_t u = f->uses.begin[mpc_result(n, r)]; u < f->uses.begin[mpc_result(n, r) + 1]; u++) {
+                uint32_t to = f->group_of[f->uses.users[u]];
+                if (to == MPC_NONE || to == a || to == b) continue;
+                if (f->groups[to].position < w->hi) w->hi = f->groups[to].position;
+            }
+    }
+}
+
+/* A position of one of the two that fits the union. */
+static bool find_position(const fuser *f, uint32_t a, uint32_t b, uint32_t *position) {
+    window w = {.lo = 0, .hi = UINT32_MAX};
+    narrow_window(f, &f->groups[a], a, b, &w);
+    narrow_window(f, &f->groups[b], a, b, &w);
+    uint32_t pa = f->groups[a].position, pb = f->groups[b].position;
+    uint32_t late = pa > pb ? pa : pb, early = pa > pb ? pb : pa;
+    if ((!w.has_lo || late > w.lo) && late < w.hi) return *position = late, true;
+    if ((!w.has_lo || early > w.lo) && early < w.hi) return *position = early, true;
+    return false;
+}
+
+/* --- union --- */
+
+static mpc_node_id *merge_nodes(fuser *f, const group *a, const group *b) {
+    mpc_node_id *nodes = mpc_arena_alloc(f->scratch, (a->count + b->count) * sizeof *nodes);
+    if (nodes == NULL) return f->failed = true, NULL;
+    uint32_t i = 0, j = 0, k = 0;
+    while (i < a->count && j < b->count) nodes[k++] = a->nodes[i] < b->nodes[j] ? a->nodes[i++] : b->nodes[j++];
+    while (i < a->count) nodes[k++] = a->nodes[i++];
+    while (j < b->count) nodes[k++] = b->nodes[j++];
+    return nodes;
+}
+
+/* Cheap refusals before the space is built. */
+static bool may_fit(const group *a, const group *b) {
+    if (!a->takes || !b->takes || a->count + b->count > MOST_NODES) return false;
+    int64_t large = a->size > b->size ? a->size : b->size, small = a->size > b->size ? b->size : a->size;
+    if (small == 0 || large % small != 0) return false;
+    return small > 1 || large <= MPC_SPACE_SINGLE;
+}
+
+static bool try_union(fuser *f, uint32_t a, uint32_t b) {
+    group *ga = &f->groups[a], *gb = &f->groups[b];
+    uint32_t position;
+    if (a == b || !may_fit(ga, gb)) return false;
+    mpc_node_id nodes[MOST_NODES];
+    uint32_t count = 0, i = 0, j = 0;
+    while (i < ga->count || j < gb->count) {
+        bool first = j == gb->count || (i < ga->count && ga->nodes[i] < gb->nodes[j]);
+        nodes[count++] = first ? ga->nodes[i++] : gb->nodes[j++];
+    }
+    mpc_space space;
+    if (!mpc_space_build(f->g, nodes, count, &space) || !find_position(f, a, b, &position)) return false;
+    mpc_node_id *merged = merge_nodes(f, ga, gb);
+    if (merged == NULL) return false;
+    for (i = 0; i < gb->count; i++) f->group_of[gb->nodes[i]] = a;
+    *ga = (group){merged, count, position, ga->size > gb->size ? ga->size : gb->size, true};
+    *gb = (group){.nodes = NULL};
+    return true;
+}
+
+/* --- candidates --- */
+
+/* A cheap value that only a later reader wants (a mask for the backward pass) belongs to that reader: joined here it would be stored. */
+static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
+    const group *t = &f->groups[target];
+    mpc_node_id last = t->nodes[t->count - 1], first_user = UINT32_MAX;
+    mpc_value_id result = mpc_result(&f->g->nodes[node], 0);
+    if (f->uses.begin[result] < f->uses.begin[result + 1]) first_user = f->uses.users[f->uses.begin[result]];
+    return first_user != UINT32_MAX && node - last > FAR && first_user - node < node - last;
+}
+
+static bool is_reduction(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_REDUCE; }
+
+static void join_readers(fuser *f, mpc_node_id node, mpc_value_id value) {
+    if (mpc_type_elements(mpc_value_type(f->g, value)) != mpc_space_size(f->g, node)) return;
+    uint32_t seen = 0;
+    for (uint32_t u = f->uses.begin[value]; u < f->uses.begin[value + 1] && seen < SHARED_READERS; u++, seen++) {
+        mpc_node_id reader = f->uses.users[u];
+        if (reader >= node || f->group_of[reader] == MPC_NONE) continue;
+        if (is_reduction(f->g, node) || is_reduction(f->g, reader)) try_union(f, f->group_of[node], f->group_of[reader]);
+    }
+}
+
+static void place_node(fuser *f, mpc_node_id node, bool fuse) {
+    const mpc_node *n = &f->g->nodes[node];
+    if (is_free(f->g, node)) return;
+    group *own = &f->groups[node];
+    mpc_node_id *nodes = mpc_arena_alloc(f->scratch, sizeof *nodes);
+    if (nodes == NULL) {
+        f->failed = true;
+        return;
+    }
+    *nodes = node;
+    mpc_space space;
+    bool takes = mpc_space_takes(f->g, node) && mpc_space_build(f->g, nodes, 1, &space);
+    *own = (group){nodes, 1, node, mpc_space_size(f->g, node), fuse && takes};
+    f->group_of[node] = node;
+    if (!own->takes) return;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        uint32_t from = group_of_value(f, mpc_operand(f->g, n, i));
+        if (from != MPC_NONE && !belongs_later(f, node, from)) try_union(f, f->group_of[node], from);
+    }
+    for (uint32_t i = 0; i < n->operand_count; i++) join_readers(f, node, mpc_operand(f->g, n, i));
+}
+
+/* Control scalars are many tiny nodes; few kernels of one unit should make them all. */
+static bool join_scalars(fuser *f) {
+    uint32_t count = f->g->node_count, recent[SCALAR_LOOKBACK], kept = 0;
+    uint32_t *at = mpc_arena_alloc(f->scratch, (count + 1) * sizeof *at);
+    if (at == NULL) return false;
+    for (uint32_t i = 0; i < count; i++) at[i] = MPC_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (f->groups[i].nodes != NULL) at[f->groups[i].position] = i;
+    for (uint32_t p = 0; p < count; p++) {
+        uint32_t id = at[p];
+        if (id == MPC_NONE || f->groups[id].nodes == NULL || !f->groups[id].takes || f->groups[id].size != 1) continue;
+        bool joined = false;
+        for (uint32_t i = kept; i-- > 0 && !joined;) joined = try_union(f, recent[i], id);
+        if (joined) continue;
+        if (kept == SCALAR_LOOKBACK) memmove(recent, recent + 1, --kept * sizeof *recent);
+        recent[kept++] = id;
+    }
+    return !f->failed;
+}
+
+/* --- result --- */
+
+static mpc_graph *copy_with_groups(const mpc_graph *in, const fuser *f) {
+    mpc_rewrite rw;
+    if (!mpc_rewrite_begin(&rw, in)) return NULL;
+    for (mpc_node_id id = 0; id < in->node_count; id++) mpc_rewrite_copy_node(&rw, id);
+    mpc_graph *out = mpc_rewrite_finish(&rw);
+    if (out == NULL) return NULL;
+    out->groups = mpc_arena_alloc(out->arena, (in->node_count + 1) * sizeof *out->groups);
+    uint32_t *number = mpc_arena_alloc(f->scratch, (in->node_count + 1) * sizeof *number);
+    if (out->groups == NULL || number == NULL) return mpc_graph_destroy(out), NULL;
+    for (uint32_t i = 0; i < in->node_count; i++)
+        if (f->groups[i].nodes != NULL) number[f->groups[i].position] = 1;
+    uint32_t next = 0;
+    for (uint32_t p = 0; p < in->node_count; p++)
+        if (number[p]) number[p] = ++next;
+    for (uint32_t i = 0; i < in->node_count; i++)
+        out->groups[i] = f->group_of[i] == MPC_NONE ? 0 : number[f->groups[f->group_of[i]].position];
+    return out;
+}
+
+static bool begin(fuser *f, const mpc_graph *in) {
+    size_t count = (size_t)in->node_count + 1;
+    *f = (fuser){.g = in, .scratch = mpc_arena_create()};
+    if (f->scratch == NULL) return false;
+    f->uses = mpc_graph_uses(in, f->scratch);
+    f->groups = mpc_arena_alloc(f->scratch, count * sizeof *f->groups);
+    f->group_of = mpc_arena_alloc(f->scratch, count * sizeof *f->group_of);
+    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL) return false;
+    for (size_t i = 0; i < count; i++) f->group_of[i] = MPC_NONE;
+    return true;
+}
+
+mpc_graph *mpc_pass_fuse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    (void)env;
+    bool fuse = options == NULL || strcmp(mpc_option_str(options, "mode"), "off") != 0;
+    fuser f;
+    mpc_graph *out = NULL;
+    if (begin(&f, in)) {
+        for (mpc_node_id id = 0; id < in->node_count && !f.failed; id++) place_node(&f, id, fuse);
+        if (!f.failed && (!fuse || join_scalars(&f))) out = copy_with_groups(in, &f);
+    }
+    if (out == NULL) mpc_error(mpc_context_sink(in->ctx), "E901", "out of memory in pass fuse");
+    mpc_arena_destroy(f.scratch);
+    return out;
+}
