@@ -1,0 +1,206 @@
+/* The assignment of formats: an analysis that changes no node and writes a decision and a reason beside each. Who is
+ * heard first: an assignment made earlier (one model, one assignment, every elaboration), the user's `prec`, the
+ * solver. Steps: (1) which formats the ops' types fix, (2) what readers do with each value, backwards, (3) one decision
+ * per node, forwards. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/precision/precision.h"
+
+mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
+    size_t values = (size_t)g->value_count + 1, nodes = (size_t)g->node_count + 1;
+    mpc_plan p = {.g = g,
+                  .arena = arena,
+                  .low = low,
+                  .fixed = mpc_fixed_formats(g, arena),
+                  .wanted_by = mpc_arena_alloc(arena, values * sizeof *p.wanted_by),
+                  .only_wanted = mpc_arena_alloc(arena, values),
+                  .only_f32 = mpc_arena_alloc(arena, values),
+                  .read = mpc_arena_alloc(arena, values),
+                  .format = mpc_arena_alloc(arena, values * sizeof *p.format),
+                  .decisions = mpc_arena_alloc(arena, nodes * sizeof *p.decisions),
+                  .why = mpc_arena_alloc(arena, nodes * sizeof *p.why)};
+    if (p.fixed.operand == NULL || p.wanted_by == NULL || p.only_wanted == NULL || p.only_f32 == NULL ||
+        p.read == NULL || p.format == NULL || p.decisions == NULL || p.why == NULL) {
+        mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
+        p.g = NULL;
+        return p;
+    }
+    for (uint32_t v = 0; v < g->value_count; v++) p.format[v] = mpc_value_format(g, v);
+    return p;
+}
+
+static void set_formats(mpc_plan *p, mpc_node_id id, mpc_format result) {
+    const mpc_node *n = &p->g->nodes[id];
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_value_id v = mpc_result(n, i);
+        if (!p->fixed.result[v] && result != MPC_FMT_none) p->format[v] = result;
+    }
+}
+
+void mpc_plan_decide(mpc_plan *p, mpc_node_id id, mpc_decision decision, const char *why, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, why);
+    vsnprintf(text, sizeof text, why, args);
+    va_end(args);
+    p->decisions[id] = decision;
+    p->why[id] = mpc_intern(p->g->ctx, text);
+    set_formats(p, id, decision.result);
+}
+
+/* --- the user's word --- */
+
+/* A parameter's gradient has the master's format, whatever region its op stands in (N60). */
+static mpc_format user_result(const mpc_plan *p, const mpc_node *n, mpc_format prec) {
+    if (prec == MPC_FMT_tf32) return MPC_FMT_f32;
+    if (n->origin == 0 || !mpc_format_is_low(prec)) return prec;
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (!p->only_f32[mpc_result(n, i)]) return prec;
+    return MPC_FMT_f32;
+}
+
+void mpc_solve_user(mpc_plan *p, mpc_node_id id, mpc_format prec) {
+    const mpc_graph *g = p->g;
+    const mpc_node *n = &g->nodes[id];
+    mpc_decision d = {.present = true,
+                      .operand = prec == MPC_FMT_tf32 ? MPC_FMT_none : prec,
+                      .compute = prec == MPC_FMT_tf32 ? MPC_FMT_tf32 : MPC_FMT_f32,
+                      .result = user_result(p, n, prec)};
+    if (mpc_node_has_attr(g, n, "acc")) d.acc = mpc_attr_format(g, n, "acc");
+    if (n->why != 0) mpc_plan_decide(p, id, d, "%s", mpc_sym_text(g->ctx, n->why));
+    else if (n->loc.file == 0) mpc_plan_decide(p, id, d, "prec: @%s (N99)", mpc_format_get(prec)->name);
+    else
+        mpc_plan_decide(p, id, d, "prec: @%s at %s:%u (N99)", mpc_format_get(prec)->name,
+                        mpc_sym_text(g->ctx, n->loc.file), n->loc.line);
+}
+
+/* --- precision f32 and tf32: nothing is narrowed, nothing follows --- */
+
+static void solve_wide(mpc_plan *p, mpc_node_id id) {
+    const mpc_node *n = &p->g->nodes[id];
+    bool low_class = mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW;
+    mpc_decision d = {.present = true, .compute = low_class ? p->low : MPC_FMT_f32};
+    if (mpc_node_has_attr(p->g, n, "acc")) d.acc = mpc_attr_format(p->g, n, "acc");
+    if (low_class && p->low == MPC_FMT_tf32) mpc_plan_decide(p, id, d, "LOW: computes in tf32, as asked for (N03)");
+    else if (mpc_is_written_cast(p->g, n)) mpc_plan_decide(p, id, d, "cast as written (N99)");
+    else mpc_plan_decide(p, id, d, "precision f32");
+}
+
+/* --- all nodes --- */
+
+static bool has_floats(const mpc_graph *g, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (mpc_format_is_float(mpc_value_format(g, mpc_operand(g, n, i)))) return true;
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (mpc_format_is_float(mpc_value_format(g, mpc_result(n, i)))) return true;
+    return false;
+}
+
+static bool is_assigned(const mpc_graph *g, mpc_node_id id) {
+    const mpc_op *op = mpc_node_op(g, id);
+    return op->kind != MPC_KIND_STRUCT && op->cls != MPC_CLASS_NONE && has_floats(g, &g->nodes[id]);
+}
+
+/* The earlier decision, if the value of that name is still made by the same op. */
+static bool take_assigned(mpc_plan *p, mpc_node_id id, const mpc_assignment *a) {
+    const mpc_graph *g = p->g;
+    const mpc_assigned *line = mpc_assignment_find(a, mpc_value_name(g, mpc_result(&g->nodes[id], 0)));
+    if (line == NULL || strcmp(line->op, mpc_node_op(g, id)->name) != 0) return false;
+    mpc_plan_decide(p, id, line->decision, "%s", line->why);
+    return true;
+}
+
+static void decide_all(mpc_plan *p, const mpc_assignment *earlier) {
+    const mpc_graph *g = p->g;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        if (!is_assigned(g, id)) continue;
+        mpc_format prec = mpc_node_prec(g, &g->nodes[id]);
+        if (earlier != NULL && take_assigned(p, id, earlier)) continue;
+        if (prec != MPC_FMT_none) mpc_solve_user(p, id, prec);
+        else if (mpc_format_is_low(p->low)) mpc_solve_list(p, id);
+        else solve_wide(p, id);
+    }
+}
+
+static mpc_status record(const mpc_plan *p, mpc_assignment *a) {
+    const mpc_graph *g = p->g;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        mpc_assigned line = {.value = mpc_value_name(g, mpc_result(&g->nodes[id], 0)),
+                             .op = mpc_node_op(g, id)->name,
+                             .why = mpc_sym_text(g->ctx, p->why[id]),
+                             .decision = p->decisions[id]};
+        if (line.decision.present && !mpc_assignment_add(a, &line))
+            return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    }
+    return MPC_OK;
+}
+
+/* --- the pass --- */
+
+static bool is_training(const mpc_graph *g) { return mpc_graph_find_output(g, "grad_norm") != MPC_NONE; }
+
+/* f16 wants a loss scale, bf16 doesn't (N80). */
+static void check_scaling(const mpc_graph *g, mpc_format low) {
+    const mpc_sink *sink = mpc_context_sink(g->ctx);
+    bool scaled = mpc_graph_find_value(g, "scaler.scale") != MPC_NONE;
+    if (!is_training(g)) return;
+    if (low == MPC_FMT_f16 && !scaled)
+        mpc_warn(sink, "W153", (mpc_span){0},
+                 "f16 training without loss scaling: gradients below 2^-24 become 0 (N80)");
+    if (low != MPC_FMT_f16 && scaled)
+        mpc_warn(sink, "W152", (mpc_span){0}, "loss scaling with %s: its range needs none (N80)",
+                 mpc_format_get(low)->name);
+}
+
+static mpc_graph *copy_with_decisions(const mpc_graph *in, const mpc_plan *p) {
+    mpc_builder *b = mpc_builder_create(in->ctx, mpc_sym_text(in->ctx, in->name));
+    mpc_value_id *map = mpc_arena_alloc(p->arena, ((size_t)in->value_count + 1) * sizeof *map);
+    if (b == NULL) return NULL;
+    if (map == NULL) mpc_builder_fail(b, "out of memory");
+    else mpc_build_copy_all(b, in, map);
+    static const mpc_decision undecided = {0};
+    for (mpc_node_id id = 0; id < in->node_count && !mpc_builder_failed(b); id++)
+        if (p->decisions[id].present) mpc_build_decision(b, map[mpc_result(&in->nodes[id], 0)], &p->decisions[id]);
+        else if (in->decisions != NULL) mpc_build_decision(b, map[mpc_result(&in->nodes[id], 0)], &undecided);
+    mpc_graph *out = mpc_builder_finish(b);
+    for (mpc_node_id id = 0; out != NULL && id < out->node_count; id++)
+        if (p->why[id] != 0) out->nodes[id].why = p->why[id];
+    return out;
+}
+
+static mpc_graph *assign(const mpc_graph *in, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
+    mpc_plan p = mpc_plan_create(in, low, arena);
+    if (p.g == NULL) return NULL;
+    bool earlier = env->assignment != NULL && mpc_assignment_count(env->assignment) > 0;
+    mpc_plan_read_backwards(&p);
+    check_scaling(in, low);
+    decide_all(&p, earlier ? env->assignment : NULL);
+    if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
+    return copy_with_decisions(in, &p);
+}
+
+static mpc_status read_options(const mpc_pass_options *o, const mpc_sink *sink, mpc_format *low) {
+    const char *format = mpc_option_str(o, "format"), *solver = mpc_option_str(o, "solver");
+    *low = mpc_format_find(format);
+    if (strcmp(solver, "list") != 0)
+        return mpc_error(sink, "E105", "autocast: there is no solver `%s`; there is: list", solver);
+    if (*low == MPC_FMT_f32 || *low == MPC_FMT_tf32 || *low == MPC_FMT_bf16 || *low == MPC_FMT_f16) return MPC_OK;
+    return mpc_error(sink, "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
+}
+
+mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    const mpc_sink *sink = mpc_context_sink(env->ctx);
+    mpc_format low;
+    if (read_options(options, sink, &low) != MPC_OK) return NULL;
+    mpc_arena *arena = mpc_arena_create();
+    if (arena == NULL) {
+        mpc_error(sink, "E901", "out of memory");
+        return NULL;
+    }
+    mpc_graph *out = assign(in, low, env, arena);
+    mpc_arena_destroy(arena);
+    return out;
+}

@@ -1,0 +1,168 @@
+/* Makes decisions into types: one cast per (value, format), placed before the first node that needs it, then the
+ * planned format on every result. Mechanical: nothing is decided here. What ops read as it comes (elementwise ops widen
+ * in registers) gets no cast; a cast stands where a matmul wants one format for its operands, a view moves bits, the
+ * user asked for a narrower operand, or a type is fixed. Declared outputs and next values keep the types they had
+ * (FC-098). */
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/precision/precision.h"
+#include "passes/rewrite.h"
+
+typedef struct inserter {
+    mpc_rewrite rw;
+    mpc_fixed fixed;
+    mpc_format *format;  /* by old value: planned storage */
+    mpc_value_id *casts; /* by old value times MPC_FMT_count: the cast in the new graph, or MPC_NONE */
+} inserter;
+
+static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
+    return g->decisions == NULL ? (mpc_decision){0} : g->decisions[id];
+}
+
+static void plan_formats(inserter *s) {
+    const mpc_graph *g = s->rw.in;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        mpc_node_id id = g->values[v].producer;
+        mpc_format planned = id == MPC_NONE ? MPC_FMT_none : decision_at(g, id).result;
+        s->format[v] = planned == MPC_FMT_none || s->fixed.result[v] ? mpc_value_format(g, v) : planned;
+    }
+}
+
+/* The value in format `to`. */
+static mpc_value_id converted(inserter *s, mpc_value_id v, mpc_format to) {
+    const mpc_graph *g = s->rw.in;
+    if (s->format[v] == to) return s->rw.map[v];
+    mpc_value_id *cast = &s->casts[(size_t)v * MPC_FMT_count + to];
+    if (*cast != MPC_NONE) return *cast;
+    const mpc_node *producer = mpc_producer(g, v);
+    mpc_attr_arg attrs[2] = {MPC_A_FORMAT("to", to), MPC_A_STR("by", "autocast")};
+    char *name = mpc_arena_printf(s->rw.scratch, "%s.%s", mpc_value_name(g, v), mpc_format_get(to)->name);
+    if (name == NULL) {
+        mpc_builder_fail(s->rw.b, "out of memory");
+        return MPC_NONE;
+    }
+    mpc_builder_set_loc(s->rw.b, producer == NULL ? (mpc_loc){0} : producer->loc);
+    mpc_builder_set_origin(s->rw.b, producer == NULL ? 0 : producer->origin);
+    mpc_builder_set_why(s->rw.b, 0);
+    mpc_builder_set_name(s->rw.b, name);
+    *cast = mpc_build(s->rw.b, MPC_OP_cast, &s->rw.map[v], 1, attrs, 2);
+    return *cast;
+}
+
+static bool is_const(const mpc_graph *g, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(g, v);
+    return n != NULL && n->op == MPC_OP_const;
+}
+
+/* Which format operand i must have in storage; the one it has, where any will do. */
+static mpc_format operand_format(const inserter *s, mpc_node_id id, uint32_t i) {
+    const mpc_graph *g = s->rw.in;
+    const mpc_node *n = &g->nodes[id];
+    const mpc_op *op = mpc_node_op(g, id);
+    mpc_value_id v = mpc_operand(g, n, i);
+    mpc_format typed = mpc_value_format(g, v), now = s->format[v], wanted = decision_at(g, id).operand;
+    if (!mpc_format_is_float(typed)) return typed;
+    if (op->cls == MPC_CLASS_NONE || s->fixed.operand[n->operand_begin + i]) return typed;
+    if (wanted == MPC_FMT_none) return now;
+    if (op->cls == MPC_CLASS_LOW || op->kind == MPC_KIND_VIEW) return wanted;
+    if (op->kind == MPC_KIND_EWISE && is_const(g, v)) return now;
+    return mpc_format_join(now, wanted) == wanted ? now : wanted;
+}
+
+static void rebuild_with_prec(inserter *s, mpc_node_id id, mpc_format prec) {
+    const mpc_node *n = &s->rw.in->nodes[id];
+    mpc_attr_arg attrs[32];
+    if (n->attr_count + 1 > sizeof attrs / sizeof *attrs) {
+        mpc_builder_fail(s->rw.b, "too many attributes");
+        return;
+    }
+    mpc_rewrite_attrs(s->rw.in, n, attrs);
+    attrs[n->attr_count] = MPC_A_FORMAT("prec", prec);
+    mpc_rewrite_dress(&s->rw, n);
+    mpc_rewrite_map_results(&s->rw, n,
+                            mpc_build(s->rw.b, n->op, s->rw.operands, n->operand_count, attrs, n->attr_count + 1));
+}
+
+static void insert_at(inserter *s, mpc_node_id id) {
+    const mpc_graph *g = s->rw.in;
+    const mpc_node *n = &g->nodes[id];
+    mpc_decision d = decision_at(g, id);
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(g, n, i);
+        mpc_value_id operand = converted(s, v, operand_format(s, id, i));
+        s->rw.operands[i] = operand;
+    }
+    bool stays_attribute = d.compute == MPC_FMT_tf32 && mpc_node_prec(g, n) != MPC_FMT_tf32;
+    if (stays_attribute && mpc_node_has_attr(g, n, "prec")) rebuild_with_prec(s, id, MPC_FMT_tf32);
+    else mpc_rewrite_map_results(&s->rw, n, mpc_build_copy(s->rw.b, g, id, s->rw.operands));
+}
+
+static void bind_ends(inserter *s) {
+    const mpc_graph *g = s->rw.in;
+    for (uint32_t i = 0; i < g->next_count; i++) {
+        mpc_value_id v = g->nexts[i].value;
+        mpc_build_next(s->rw.b, s->rw.map[g->nexts[i].state], converted(s, v, mpc_value_format(g, g->nexts[i].state)));
+    }
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        mpc_value_id v = g->outputs[i].value;
+        mpc_build_output(s->rw.b, mpc_sym_text(g->ctx, g->outputs[i].name), converted(s, v, mpc_value_format(g, v)));
+    }
+}
+
+/* Copied nodes came with the types they had; now they get the planned formats. */
+static mpc_status set_types(mpc_graph *out, const mpc_graph *in, const mpc_value_id *map, const mpc_format *format) {
+    for (uint32_t v = 0; v < in->value_count; v++) {
+        mpc_type_id type = mpc_type_with_format(in->ctx, in->values[v].type, format[v]);
+        if (type == 0) return MPC_NO_MEMORY;
+        out->values[map[v]].type = type;
+    }
+    return MPC_OK;
+}
+
+static mpc_graph *finish(inserter *s, mpc_arena *keep) {
+    const mpc_graph *in = s->rw.in;
+    size_t count = in->value_count;
+    mpc_value_id *map = mpc_arena_alloc(keep, (count + 1) * sizeof *map);
+    mpc_format *format = mpc_arena_alloc(keep, (count + 1) * sizeof *format);
+    if (map == NULL || format == NULL) mpc_builder_fail(s->rw.b, "out of memory");
+    else {
+        memcpy(map, s->rw.map, count * sizeof *map);
+        memcpy(format, s->format, count * sizeof *format);
+    }
+    mpc_graph *out = mpc_rewrite_finish(&s->rw);
+    if (out == NULL || set_types(out, in, map, format) == MPC_OK) return out;
+    mpc_error(mpc_context_sink(in->ctx), "E901", "out of memory");
+    mpc_graph_destroy(out);
+    return NULL;
+}
+
+static mpc_graph *insert_all(inserter *s, mpc_arena *keep) {
+    const mpc_graph *in = s->rw.in;
+    size_t cells = (size_t)in->value_count * MPC_FMT_count;
+    s->fixed = mpc_fixed_formats(in, s->rw.scratch);
+    s->format = mpc_rewrite_scratch(&s->rw, in->value_count, sizeof *s->format);
+    s->casts = mpc_rewrite_scratch(&s->rw, cells, sizeof *s->casts);
+    if (s->fixed.operand == NULL || s->format == NULL || s->casts == NULL) {
+        mpc_builder_fail(s->rw.b, "out of memory");
+        return mpc_rewrite_finish(&s->rw);
+    }
+    for (size_t i = 0; i < cells; i++) s->casts[i] = MPC_NONE;
+    plan_formats(s);
+    for (mpc_node_id id = 0; id < in->node_count && !mpc_builder_failed(s->rw.b); id++) insert_at(s, id);
+    if (!mpc_builder_failed(s->rw.b)) bind_ends(s);
+    return finish(s, keep);
+}
+
+mpc_graph *mpc_pass_insert_casts(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    inserter s = {0};
+    mpc_arena *keep = mpc_arena_create();
+    (void)options;
+    if (keep == NULL) {
+        mpc_error(mpc_context_sink(env->ctx), "E901", "out of memory");
+        return NULL;
+    }
+    mpc_graph *out = mpc_rewrite_begin(&s.rw, in) ? insert_all(&s, keep) : NULL;
+    mpc_arena_destroy(keep);
+    return out;
+}

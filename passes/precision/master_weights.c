@@ -1,0 +1,127 @@
+/* A low copy of a parameter is a state of its own, written by the update from the new master (N75), instead of a cast
+ * in every step: so it costs nothing in the forward pass, and an evaluation graph reads the same copy. Copies are never
+ * saved; a store remakes them from their masters. A cast that the user wrote stays where it is. */
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/precision/precision.h"
+#include "passes/rewrite.h"
+
+typedef struct copy {             /* the low copy of a parameter in one format */
+    mpc_value_id master, derived; /* master in the old graph, derived in the new one */
+    mpc_format format;
+} copy;
+
+typedef struct masters {
+    mpc_rewrite rw;
+    copy *copies;
+    uint32_t count;
+} masters;
+
+static bool is_inserted_cast(const mpc_graph *g, const mpc_node *n) {
+    return n->op == MPC_OP_cast && strcmp(mpc_attr_str(g, n, "by"), "autocast") == 0 &&
+           mpc_format_is_low(mpc_attr_format(g, n, "to"));
+}
+
+/* The parameter whose elements the value holds, looking through views; MPC_NONE. */
+static mpc_value_id master_behind(const mpc_graph *g, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(g, v);
+    while (n != NULL && n->operand_count == 1 && mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW) {
+        v = mpc_operand(g, n, 0);
+        n = mpc_producer(g, v);
+    }
+    return mpc_is_param_state(g, n) && mpc_attr_format(g, n, "derived") == MPC_FMT_none ? v : MPC_NONE;
+}
+
+static mpc_value_id add_copy(masters *m, mpc_value_id master, mpc_format format) {
+    const mpc_graph *g = m->rw.in;
+    const mpc_node *n = mpc_producer(g, master);
+    const char *name = mpc_attr_str(g, n, "name");
+    char *value = mpc_arena_printf(m->rw.scratch, "%s.%s", mpc_value_name(g, master), mpc_format_get(format)->name);
+    mpc_type_id type = mpc_type_with_format(g->ctx, g->values[master].type, format);
+    mpc_attr_arg attrs[3] = {MPC_A_STR("skip", "keep"), MPC_A_STR("role", "copy"), MPC_A_FORMAT("derived", format)};
+    if (value == NULL || type == 0) {
+        mpc_builder_fail(m->rw.b, "out of memory");
+        return MPC_NONE;
+    }
+    mpc_builder_set_loc(m->rw.b, n->loc);
+    mpc_builder_set_origin(m->rw.b, 0);
+    mpc_builder_set_why(m->rw.b, mpc_intern(g->ctx, "low copy, written by the update (N75)"));
+    mpc_builder_set_name(m->rw.b, value);
+    return mpc_build_state(m->rw.b, name, type, attrs, 3);
+}
+
+static mpc_value_id copy_of(masters *m, mpc_value_id master, mpc_format format) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->copies[i].master == master && m->copies[i].format == format) return m->copies[i].derived;
+    mpc_value_id derived = add_copy(m, master, format);
+    m->copies[m->count++] = (copy){.master = master, .derived = derived, .format = format};
+    return derived;
+}
+
+/* The views between a parameter and value `v`, again on the copy. The chain is short: one turn per view. */
+static mpc_value_id views_again(masters *m, mpc_value_id v, mpc_value_id master, mpc_format format) {
+    const mpc_graph *g = m->rw.in;
+    mpc_value_id chain[MPC_MAX_RANK * 4], now = copy_of(m, master, format);
+    mpc_attr_arg attrs[8];
+    uint32_t length = 0;
+    for (; v != master && length < sizeof chain / sizeof *chain; v = mpc_operand(g, mpc_producer(g, v), 0))
+        chain[length++] = v;
+    if (v != master) mpc_builder_fail(m->rw.b, "too many views of one parameter");
+    while (length-- > 0) {
+        const mpc_node *n = mpc_producer(g, chain[length]);
+        if (n->attr_count > sizeof attrs / sizeof *attrs) mpc_builder_fail(m->rw.b, "too many attributes");
+        if (mpc_builder_failed(m->rw.b)) return MPC_NONE;
+        mpc_rewrite_attrs(g, n, attrs);
+        mpc_rewrite_dress(&m->rw, n);
+        now = mpc_build(m->rw.b, n->op, &now, 1, attrs, n->attr_count);
+    }
+    return now;
+}
+
+static void copy_nodes(masters *m) {
+    const mpc_graph *g = m->rw.in;
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        mpc_value_id master = is_inserted_cast(g, n) ? master_behind(g, mpc_operand(g, n, 0)) : MPC_NONE;
+        if (master == MPC_NONE) mpc_rewrite_copy_node(&m->rw, i);
+        else m->rw.map[mpc_result(n, 0)] = views_again(m, mpc_operand(g, n, 0), master, mpc_attr_format(g, n, "to"));
+    }
+}
+
+/* The cast of the next master. Where that is where(ok, new, master) the copy is where(ok, cast(new), copy): the same
+ * bits, since the copy is the cast of the master already, and a device may leave out both at once. */
+static mpc_value_id next_copy(masters *m, const copy *c, mpc_value_id next) {
+    const mpc_graph *g = m->rw.in;
+    const mpc_node *n = mpc_producer(g, next);
+    mpc_attr_arg attrs[2] = {MPC_A_FORMAT("to", c->format), MPC_A_STR("by", "master")};
+    bool guarded = n != NULL && n->op == MPC_OP_where && mpc_operand(g, n, 2) == c->master;
+    mpc_value_id fresh = m->rw.map[guarded ? mpc_operand(g, n, 1) : next];
+    mpc_value_id cast = mpc_build(m->rw.b, MPC_OP_cast, &fresh, 1, attrs, 2);
+    return guarded ? mpc_build3(m->rw.b, MPC_OP_where, m->rw.map[mpc_operand(g, n, 0)], cast, c->derived) : cast;
+}
+
+static void bind_copies(masters *m) {
+    mpc_builder_set_loc(m->rw.b, (mpc_loc){0});
+    mpc_builder_set_origin(m->rw.b, 0);
+    mpc_builder_set_why(m->rw.b, 0);
+    for (uint32_t i = 0; i < m->count; i++) {
+        const copy *c = &m->copies[i];
+        mpc_value_id next = mpc_graph_next_of(m->rw.in, c->master);
+        if (next != MPC_NONE) mpc_build_next(m->rw.b, c->derived, next_copy(m, c, next));
+    }
+}
+
+mpc_graph *mpc_pass_master_weights(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    masters m = {0};
+    (void)options;
+    (void)env;
+    if (!mpc_rewrite_begin(&m.rw, in)) return NULL;
+    m.copies = mpc_rewrite_scratch(&m.rw, in->node_count, sizeof *m.copies);
+    if (m.copies != NULL) {
+        copy_nodes(&m);
+        mpc_build_copy_ends(m.rw.b, in, m.rw.map);
+        bind_copies(&m);
+    }
+    return mpc_rewrite_finish(&m.rw);
+}

@@ -1,0 +1,60 @@
+/* What the precision passes share: which formats an op's own types fix, what the readers of a value do with it, the plan that a
+ * solver fills, and the assignment that carries a plan from one elaboration to the next. Private to passes/precision. */
+#ifndef MPC_PASSES_PRECISION_H
+#define MPC_PASSES_PRECISION_H
+
+#include "passes/pass.h"
+
+/* By operand slot (index into graph->operands) and by value: the type stays as it is whatever is decided, because the shape rule
+ * accepts nothing else: biases, statistics, gamma, masters, losses. Also everything that isn't a float. */
+typedef struct mpc_fixed {
+    bool *operand, *result;
+} mpc_fixed;
+/* In `arena`; NULL fields when out of memory. */
+mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena);
+
+/* A solver's result. Arrays by value or by node, in `arena`. */
+typedef struct mpc_plan {
+    const mpc_graph *g;
+    mpc_arena *arena;
+    mpc_format low; /* what LOW ops read: bf16, f16; f32 and tf32: nothing is narrowed but by the user */
+    mpc_fixed fixed;
+    mpc_node_id *wanted_by; /* by value: a reader that would have it low, directly or through ops that follow; MPC_NONE */
+    bool *only_wanted; /* by value: it has readers, and each is a LOW op that reads it low */
+    bool *only_f32; /* by value: no reader gains from low storage */
+    bool *read; /* by value: some node reads it (not only outputs and nexts) */
+    mpc_format *format; /* by value: planned storage */
+    mpc_decision *decisions; /* by node */
+    mpc_sym *why; /* by node; 0: none */
+} mpc_plan;
+
+/* NULL g when out of memory (diagnostic sent). */
+mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
+/* Fills wanted_by, only_wanted, only_f32, read. */
+void mpc_plan_read_backwards(mpc_plan *plan);
+
+/* The attribute `prec` of a node, none where the op has no such attribute. */
+mpc_format mpc_node_prec(const mpc_graph *g, const mpc_node *n);
+bool mpc_node_has_attr(const mpc_graph *g, const mpc_node *n, const char *key);
+/* HIGH ops that may store low: what they give is an activation, not a sum that something else will judge. */
+bool mpc_node_stores_low(const mpc_graph *g, mpc_node_id id);
+bool mpc_is_param_state(const mpc_graph *g, const mpc_node *n);
+/* A conversion that the user or the front end wrote: its result format is their word (N99). */
+bool mpc_is_written_cast(const mpc_graph *g, const mpc_node *n);
+
+/* A rule of the solver `list`, for a node of a class; the plan's formats of its operands are known. */
+void mpc_solve_list(mpc_plan *plan, mpc_node_id id);
+/* The user's word: prec on the node. */
+void mpc_solve_user(mpc_plan *plan, mpc_node_id id, mpc_format prec);
+/* Decision of a node, with the reason, printf-style; formats of results follow from it. */
+void mpc_plan_decide(mpc_plan *plan, mpc_node_id id, mpc_decision decision, const char *why, ...) __attribute__((format(printf, 4, 5)));
+
+/* One line of an assignment. */
+typedef struct mpc_assigned {
+    const char *value, *op, *why;
+    mpc_decision decision;
+} mpc_assigned;
+const mpc_assigned *mpc_assignment_find(const mpc_assignment *a, const char *value);
+bool mpc_assignment_add(mpc_assignment *a, const mpc_assigned *line); /* copies; false when out of memory */
+
+#endif
