@@ -95,8 +95,10 @@ static void store_tile(const run_state *s, float *sums, int64_t row_stride, int6
     int64_t n = g->n - j < s->isa->columns ? g->n - j : s->isa->columns;
     for (int64_t y = 0; y < m; y++) {
         float *row = sums + y * row_stride;
-        finish_row(g, row, j, n);
         int64_t at = (i + y) * g->c_row + j * g->c_col;
+        if (g->add)
+            for (int64_t x = 0; x < n; x++) row[x] += ((const float *)g->c)[at + x * g->c_col];
+        finish_row(g, row, j, n);
         if (g->c_col == 1) {
             s->isa->from_f32(g->fc, row, mpc_at_mutable(g->c, g->fc, at), n);
             continue;
@@ -117,6 +119,7 @@ static void run_tile(const run_state *s, const tile_range *r, int64_t i, int64_t
         tile.c_row = g->c_row;
         tile.bias = g->bias ? g->bias + j : NULL;
         tile.relu = g->relu;
+        tile.add = g->add;
     } else if (s->sums) {
         tile.c = s->sums + i * s->sums_row + j;
         tile.c_row = s->sums_row;
@@ -143,6 +146,7 @@ static void store_without_sum(const mpc_gemm *g, const mpc_gemm_isa *isa) {
 }
 
 void mpc_gemm_run(const mpc_gemm *g, const mpc_gemm_isa *isa, void *scratch) {
+    if (g->k == 0 && g->add && !g->bias && !g->relu) return;
     if (g->k == 0) {
         store_without_sum(g, isa);
         return;

@@ -13,6 +13,7 @@ typedef struct mpc_gemm {
     void *c;
     const float *bias; /* NULL: none */
     bool relu;
+    bool add; /* to what is in c (f32 only), before bias and relu */
     int64_t m, n, k;
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
 } mpc_gemm;

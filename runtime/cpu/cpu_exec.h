@@ -1,0 +1,36 @@
+/* The `cpu` executor's inside, shared by loading, stepping and replay. */
+#ifndef MPC_RUNTIME_CPU_EXEC_H
+#define MPC_RUNTIME_CPU_EXEC_H
+
+#include "runtime/block.h"
+#include "runtime/cpu/plan.h"
+#include "runtime/device.h"
+
+typedef struct mpc_cpu_launch {
+    mpc_plan *plan;
+    const uint8_t *when; /* bool; NULL: always */
+} mpc_cpu_launch;
+
+typedef struct mpc_cpu_exec {
+    mpc_exec base; /* first */
+    const mpc_program *program;
+    mpc_store *store;
+    const mpc_sink *sink;
+    mpc_arena *arena; /* plans, tables */
+    mpc_pool *pool;
+    struct mpc_dnn *dnn;
+    mpc_jit *jit;
+    mpc_kernel_fn *functions;
+    mpc_cpu_launch *launches;
+    uint8_t **buffers; /* address by buffer id */
+    mpc_block block; /* the program's arena, the saved control states, workspace, scratch of each thread */
+    uint64_t control_offset, shared_offset, scratch_offset, shared_bytes, scratch_stride;
+} mpc_cpu_exec;
+
+mpc_status mpc_cpu_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc);
+/* "own avx512", "onednn brg...": how launch `index` runs. */
+const char *mpc_cpu_implementation(const mpc_exec *e, uint32_t index);
+/* Translation units compiled by the load, not found in the cache. */
+uint32_t mpc_cpu_compiled(const mpc_exec *e);
+
+#endif
