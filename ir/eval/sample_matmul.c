@@ -27,32 +27,32 @@ bool mpc_sample_linear(mpc_sample *s) {
 }
 
 typedef struct conv_case {
-    int64_t h, w, c, out, kh, kw, stride, pad, dilation, groups;
+    int64_t size[2], c, out, kernel[2], stride[2], pad[2], dilation[2], groups;
 } conv_case;
 
 static const conv_case conv_cases[] = {
-    {6, 7, 3, 5, 3, 3, 1, 1, 1, 1}, {9, 8, 4, 6, 3, 2, 2, 1, 1, 2}, {8, 8, 4, 4, 3, 3, 1, 0, 2, 4},
-    {5, 5, 17, 20, 1, 1, 1, 0, 1, 1}, {7, 9, 2, 4, 2, 3, 3, 2, 1, 1},
+    {{6, 7}, 3, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},   {{9, 8}, 4, 6, {3, 2}, {2, 1}, {1, 0}, {1, 1}, 2},
+    {{8, 9}, 4, 4, {3, 3}, {1, 2}, {0, 1}, {2, 1}, 4},   {{5, 5}, 17, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {{7, 10}, 2, 4, {2, 3}, {3, 2}, {2, 1}, {1, 3}, 1},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof *conv_cases };
 
-static int64_t places(int64_t size, int64_t kernel, const conv_case *c) {
-    return (size + 2 * c->pad - c->dilation * (kernel - 1) - 1) / c->stride + 1;
+static int64_t places(const conv_case *c, int i) {
+    return (c->size[i] + 2 * c->pad[i] - c->dilation[i] * (c->kernel[i] - 1) - 1) / c->stride[i] + 1;
 }
 
 static bool add_conv_attrs(mpc_sample *s, const conv_case *c) {
-    return mpc_sample_attr_ints(s, "stride", MPC_DIMS(c->stride, c->stride)) &&
-           mpc_sample_attr_ints(s, "pad", MPC_DIMS(c->pad, c->pad)) &&
-           mpc_sample_attr_ints(s, "dilation", MPC_DIMS(c->dilation, c->dilation)) &&
+    return mpc_sample_attr_ints(s, "stride", 2, c->stride) && mpc_sample_attr_ints(s, "pad", 2, c->pad) &&
+           mpc_sample_attr_ints(s, "dilation", 2, c->dilation) &&
            mpc_sample_attr(s, MPC_A_INT("groups", c->groups));
 }
 
-static bool add_image(mpc_sample *s, const conv_case *c) { return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, c->h, c->w, c->c)); }
+static bool add_image(mpc_sample *s, const conv_case *c) { return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, c->size[0], c->size[1], c->c)); }
 static bool add_weight(mpc_sample *s, const conv_case *c) {
-    return mpc_sample_reals(s, -1, 1, MPC_DIMS(c->kh, c->kw, c->c / c->groups, c->out));
+    return mpc_sample_reals(s, -1, 1, MPC_DIMS(c->kernel[0], c->kernel[1], c->c / c->groups, c->out));
 }
 static bool add_dy(mpc_sample *s, const conv_case *c) {
-    return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, places(c->h, c->kh, c), places(c->w, c->kw, c), c->out));
+    return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, places(c, 0), places(c, 1), c->out));
 }
 
 bool mpc_sample_conv2d(mpc_sample *s) {
@@ -67,15 +67,15 @@ bool mpc_sample_conv2d(mpc_sample *s) {
 bool mpc_sample_conv2d_grad_input(mpc_sample *s) {
     if (s->variant >= CONV_CASES) return false;
     const conv_case *c = &conv_cases[s->variant];
-    return add_dy(s, c) && add_weight(s, c) && add_conv_attrs(s, c) && mpc_sample_attr(s, MPC_A_INT("h", c->h)) &&
-           mpc_sample_attr(s, MPC_A_INT("w", c->w));
+    return add_dy(s, c) && add_weight(s, c) && add_conv_attrs(s, c) && mpc_sample_attr(s, MPC_A_INT("h", c->size[0])) &&
+           mpc_sample_attr(s, MPC_A_INT("w", c->size[1]));
 }
 
 bool mpc_sample_conv2d_grad_weight(mpc_sample *s) {
     if (s->variant >= CONV_CASES) return false;
     const conv_case *c = &conv_cases[s->variant];
-    return add_image(s, c) && add_dy(s, c) && add_conv_attrs(s, c) && mpc_sample_attr(s, MPC_A_INT("kh", c->kh)) &&
-           mpc_sample_attr(s, MPC_A_INT("kw", c->kw));
+    return add_image(s, c) && add_dy(s, c) && add_conv_attrs(s, c) && mpc_sample_attr(s, MPC_A_INT("kh", c->kernel[0])) &&
+           mpc_sample_attr(s, MPC_A_INT("kw", c->kernel[1]));
 }
 
 typedef struct pool_case {

@@ -82,6 +82,17 @@ static void convolution_with_padding_and_stride(void) {
     end(&c);
 }
 
+static void convolution_axes_are_not_mixed_up(void) {
+    call c = begin(MPC_OP_conv2d); /* 3 rows of 1..5, 11..15, 21..25; taps two rows apart, 1 + 10 times; every second column */
+    values(&c, MPC_FMT_f32, DIMS(1, 3, 5, 1), VALUES(1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21, 22, 23, 24, 25));
+    values(&c, MPC_FMT_f32, DIMS(2, 1, 1, 1), VALUES(1, 10));
+    attr(&c, INTS("stride", 1, 2));
+    attr(&c, INTS("dilation", 2, 1));
+    attr(&c, INTS("pad", 1, 0));
+    expect("rows and columns", run(&c), VALUES(110, 130, 150, 211, 233, 255, 11, 13, 15), 9);
+    end(&c);
+}
+
 static void convolution_in_groups(void) {
     call c = begin(MPC_OP_conv2d); /* 2 groups of one channel, two outputs each; the third operand is a bias; then relu */
     values(&c, MPC_FMT_f32, DIMS(1, 1, 1, 2), VALUES(3, 5));
@@ -372,6 +383,7 @@ static void dropout_keeps_the_expectation(void) {
 
 int main(void) {
     convolution_with_padding_and_stride();
+    convolution_axes_are_not_mixed_up();
     convolution_in_groups();
     linear_rounds_once_after_bias();
     matmul_transposes_what_is_stored();
