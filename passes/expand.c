@@ -6,7 +6,7 @@
 
 /* A value that a rule gave, in the format of result r. */
 static mpc_value_id fit_result(mpc_expand *e, uint32_t r) {
-    mpc_format format = mpc_expand_result_type(e, r)->format;
+    mpc_format format = mpc_expand_result_type(e, r).format;
     if (e->results[r] == MPC_NONE || !e->used[r] || mpc_builder_failed(e->b)) return MPC_NONE;
     if (mpc_expand_type(e, e->results[r]).format == format) return e->results[r];
     mpc_expand_name_result(e, r);

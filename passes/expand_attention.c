@@ -59,7 +59,7 @@ static mpc_value_id select_visible(mpc_expand *e, const heads *a, mpc_value_id v
 
 /* Result r is `a` [b,h,*,d] with heads swapped back. */
 static void emit_heads(mpc_expand *e, uint32_t r, product p) {
-    mpc_value_id a = multiply(e, p, mpc_expand_result_type(e, r)->format);
+    mpc_value_id a = multiply(e, p, mpc_expand_result_type(e, r).format);
     mpc_expand_name_result(e, r);
     e->results[r] = swap_heads(e, a);
 }

@@ -56,7 +56,7 @@ mpc_value_id mpc_expand_nan_unless(mpc_expand *e, mpc_value_id index, int64_t n,
 /* The sum over one element and zeros is exact. */
 void mpc_expand_gather(mpc_expand *e) {
     uint32_t axis = (uint32_t)mpc_attr_int(e->from, e->node, "axis");
-    bool is_float = mpc_format_is_float(mpc_expand_result_type(e, 0)->format);
+    bool is_float = mpc_format_is_float(mpc_expand_result_type(e, 0).format);
     mpc_value_id x = is_float ? mpc_expand_f32(e, 0) : e->operands[0], index = e->operands[1];
     mpc_type t = mpc_expand_type(e, x);
     mpc_value_id hit = mpc_expand_hit(e, index, t.dims[axis], axis);
@@ -69,7 +69,7 @@ void mpc_expand_one_hot(mpc_expand *e) {
     uint32_t rank = mpc_expand_type(e, e->operands[0]).rank;
     mpc_value_id hit = mpc_expand_hit(e, e->operands[0], mpc_attr_int(e->from, e->node, "depth"), rank);
     mpc_expand_name_result(e, 0);
-    e->results[0] = mpc_expand_as(e, hit, mpc_expand_result_type(e, 0)->format);
+    e->results[0] = mpc_expand_as(e, hit, mpc_expand_result_type(e, 0).format);
 }
 
 /* The rate is compared as f32, like the draw: which elements go doesn't depend on a format. */

@@ -13,8 +13,8 @@ bool mpc_expand_has_prec(const mpc_context *ctx, const mpc_op *op) {
     return false;
 }
 
-const mpc_type *mpc_expand_result_type(const mpc_expand *e, uint32_t r) {
-    return mpc_value_type(e->from, mpc_result(e->node, r));
+mpc_type mpc_expand_result_type(const mpc_expand *e, uint32_t r) {
+    return *mpc_value_type(e->from, mpc_result(e->node, r));
 }
 
 mpc_type mpc_expand_type(const mpc_expand *e, mpc_value_id value) {
@@ -140,7 +140,7 @@ static void emit(mpc_expand *e, uint32_t r, mpc_op_id op, const mpc_value_id *op
     if (!e->used[r]) return;
     mpc_expand_name_result(e, r);
     e->results[r] =
-        mpc_expand_build(e, &(mpc_expand_expr){op, operands, count, NULL, 0}, mpc_expand_result_type(e, r)->format);
+        mpc_expand_build(e, &(mpc_expand_expr){op, operands, count, NULL, 0}, mpc_expand_result_type(e, r).format);
 }
 
 void mpc_expand_emit1(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a) { emit(e, r, op, &a, 1); }

@@ -22,7 +22,7 @@ typedef struct mpc_expand_expr { /* an op with operands and attributes, without 
 /* Float results in `format`; none: inferred. */
 mpc_value_id mpc_expand_build(mpc_expand *e, const mpc_expand_expr *expr, mpc_format format);
 
-const mpc_type *mpc_expand_result_type(const mpc_expand *e, uint32_t r);
+mpc_type mpc_expand_result_type(const mpc_expand *e, uint32_t r);
 mpc_type mpc_expand_type(const mpc_expand *e, mpc_value_id value); /* by value: building moves the tables */
 mpc_value_id mpc_expand_as(mpc_expand *e, mpc_value_id a, mpc_format to); /* cast by=expand, or `a` */
 mpc_value_id mpc_expand_number(mpc_expand *e, double value);

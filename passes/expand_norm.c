@@ -95,20 +95,20 @@ void mpc_expand_batch_norm_eval(mpc_expand *e) {
 
 /* gamma rstd (dy - dbeta / n - xhat dgamma / n), in [rows, c]; then the operand's shape */
 static void emit_column_grad(mpc_expand *e, mpc_value_id dy, mpc_value_id xhat, mpc_value_id scale) {
-    const mpc_type *to = mpc_expand_result_type(e, 0);
+    mpc_type to = mpc_expand_result_type(e, 0);
     double n = (double)mpc_expand_type(e, dy).dims[0];
     mpc_value_id mean_dy = mpc_expand_op2(e, MPC_OP_div, e->results[2], mpc_expand_number(e, n));
     mpc_value_id mean_dx = mpc_expand_op2(e, MPC_OP_div, e->results[1], mpc_expand_number(e, n));
     mpc_value_id rest = mpc_expand_op2(e, MPC_OP_sub, mpc_expand_op2(e, MPC_OP_sub, dy, mean_dy),
                                        mpc_expand_op2(e, MPC_OP_mul, xhat, mean_dx));
-    if (to->rank == 2) {
+    if (to.rank == 2) {
         mpc_expand_emit2(e, 0, MPC_OP_mul, scale, rest);
         return;
     }
     mpc_value_id dx =
-        mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_mul, (mpc_value_id[]){scale, rest}, 2, NULL, 0}, to->format);
+        mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_mul, (mpc_value_id[]){scale, rest}, 2, NULL, 0}, to.format);
     mpc_expand_name_result(e, 0);
-    e->results[0] = mpc_expand_to_shape(e, dx, to->rank, to->dims);
+    e->results[0] = mpc_expand_to_shape(e, dx, to.rank, to.dims);
 }
 
 /* (x, gamma, mean, rstd, dy) -> dx, dgamma, dbeta */

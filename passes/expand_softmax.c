@@ -98,14 +98,14 @@ void mpc_expand_loss_mean(mpc_expand *e) {
 
 /* (dmean, count, mask?) -> where(mask, dmean / max(count, 1), 0) */
 void mpc_expand_loss_mean_grad(mpc_expand *e) {
-    const mpc_type *to = mpc_expand_result_type(e, 0);
+    mpc_type to = mpc_expand_result_type(e, 0);
     mpc_value_id divisor = mpc_expand_op2(e, MPC_OP_maximum, mpc_expand_f32(e, 1), mpc_expand_number(e, 1));
     mpc_value_id share = mpc_expand_op2(e, MPC_OP_div, mpc_expand_f32(e, 0), divisor);
     if (e->operand_count > 2) {
         mpc_expand_emit3(e, 0, MPC_OP_where, e->operands[2], share, mpc_expand_number(e, 0));
         return;
     }
-    share = mpc_expand_as(e, share, to->format);
-    if (to->rank > 0) mpc_expand_name_result(e, 0);
-    e->results[0] = mpc_expand_broadcast(e, share, to->rank, to->dims);
+    share = mpc_expand_as(e, share, to.format);
+    if (to.rank > 0) mpc_expand_name_result(e, 0);
+    e->results[0] = mpc_expand_broadcast(e, share, to.rank, to.dims);
 }

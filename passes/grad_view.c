@@ -23,11 +23,18 @@ static kept_shape shape_kept(mpc_grad *g) {
     return s;
 }
 
+/* Broadcasting adds leading axes by itself; others come back with size 1 first. */
+static bool only_leading(const kept_shape *s) {
+    for (uint32_t i = 0; i < s->axes.count; i++)
+        if (s->axes.data[i] != (int64_t)i) return false;
+    return true;
+}
+
 /* `a`, of the result's shape, over the whole operand. */
 static void put_broadcast(mpc_grad *g, mpc_value_id a, const kept_shape *s) {
     mpc_value_id small = mpc_grad_convert(g, a, mpc_grad_format(g, 0));
     if (s->factor == 1) mpc_grad_name_for(g, 0);
-    small = mpc_grad_to_shape(g, small, s->kept.rank, s->kept.dims);
+    if (s->factor == 1 || !only_leading(s)) small = mpc_grad_to_shape(g, small, s->kept.rank, s->kept.dims);
     if (s->factor != 1) mpc_grad_name_for(g, 0);
     mpc_grad_put(g, 0, mpc_grad_broadcast(g, small, s->full.rank, s->full.dims));
 }

@@ -1,0 +1,171 @@
+/* What the backward graph looks like: names, origins, formats, `prec`, one sum for a tied weight, nothing for what needs no gradient, no
+ * superfluous node; and what the pass says when there is nothing to do. */
+#include "base/alloc.h"
+#include "support.h"
+
+#define MLP \
+    HEAD("%x: f32[4,3], %i: i32[4]") PARAM("w", "3,5") PARAM("b", "5") PARAM("v", "5,2") \
+    "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
+    "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
+#define END "  return(\"loss\": %loss)\n}\n"
+
+static mpc_graph *differentiate(fixture *f, const char *text) {
+    mpc_graph *g = parse(f, text), *dg = apply(f, mpc_pass_grad, g);
+    mpc_graph_destroy(g);
+    return dg;
+}
+
+static const char *origin_of(const mpc_graph *g, const char *value) {
+    mpc_value_id v = mpc_graph_find_value(g, value);
+    CHECK_MSG(v != MPC_NONE, "no value %s", value);
+    return v == MPC_NONE ? "" : mpc_sym_text(g->ctx, mpc_producer(g, v)->origin);
+}
+
+static void test_text_of_an_mlp(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(f, MLP END);
+    mpc_str text = {0};
+    if (dg != NULL) mpc_graph_print(dg, MPC_PRINT_ORIGIN, &text);
+    const char *body = strstr(mpc_str_cstr(&text), "  %loss.seed");
+    CHECK_STR(body != NULL ? body : mpc_str_cstr(&text),
+              "  %loss.seed = const() {value=1.0} : f32[] origin(\"loss\")\n"
+              "  %d.l = loss_mean_grad(%loss.seed, %n) {shape=[4]} : f32[4] origin(\"loss\")\n"
+              "  %d.z = cross_entropy_grad(%z, %i, %lse, %d.l) : f32[4,2] origin(\"l\")\n"
+              "  %d.h = matmul(%d.z, %v) {tb=true} : f32[4,5] origin(\"z\")\n"
+              "  %d.v = matmul(%h, %d.z) {ta=true} : f32[5,2] origin(\"z\")\n"
+              "  %d.h.const = const() {value=0.0} : f32[] origin(\"h\")\n"
+              "  %d.h.le = le(%h, %d.h.const) : bool[4,5] origin(\"h\")\n"
+              "  %d.h.where = where(%d.h.le, %d.h.const, %d.h) : f32[4,5] origin(\"h\")\n"
+              "  %d.w = matmul(%x, %d.h.where) {ta=true} : f32[3,5] origin(\"h\")\n"
+              "  %d.b = sum(%d.h.where) {axes=[0]} : f32[5] origin(\"h\")\n"
+              "  return(\"loss\": %loss, \"grad:w\": %d.w, \"grad:b\": %d.b, \"grad:v\": %d.v)\n}\n");
+    mpc_str_free(&text);
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void test_tied_weight_has_one_summed_gradient(void) {
+    static const char text[] = HEAD("%i: i32[2,4], %p: f32[2,4,5]") PARAM("t", "5,3")
+        "  %e = embedding(%t, %i) : f32[2,4,3]\n  %y = matmul(%e, %t) {tb=true} : f32[2,4,5]\n" LOSS("2,4,5", "0,1,2");
+    fixture *f = open_fixture();
+    check_gradients(f, "tied weight", text);
+    mpc_graph *dg = differentiate(f, text);
+    if (dg != NULL) {
+        CHECK(count_op(dg, "add") == 1 && count_op(dg, "embedding_grad") == 1 && count_op(dg, "matmul") == 3);
+        mpc_value_id sum = mpc_graph_find_output(dg, "grad:t");
+        CHECK(sum != MPC_NONE && strcmp(mpc_node_op(dg, dg->values[sum].producer)->name, "add") == 0);
+        CHECK_STR(origin_of(dg, mpc_value_name(dg, sum)), "t");
+    }
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void test_unreached_parameter_is_warned_about(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(f, HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = add(%a, %a) : f32[2]\n"
+                                              "  %c = stop_gradient(%b) : f32[2]\n  %z = mul(%y, %c) : f32[2]\n"
+                                              "  %loss = sum(%z) {axes=[0]} : f32[]\n" END);
+    if (dg != NULL) {
+        CHECK(mpc_graph_find_output(dg, "grad:a") != MPC_NONE && mpc_graph_find_output(dg, "grad:b") == MPC_NONE);
+        CHECK(mpc_diag_list_count(f->diags) == 1);
+        const mpc_diag *d = mpc_diag_list_get(f->diags, 0);
+        CHECK(d->severity == MPC_SEV_WARNING && strcmp(d->code, "W154") == 0 && strstr(d->message, "parameter b") != NULL);
+    }
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void refuse(const char *text) {
+    fixture *f = open_fixture();
+    mpc_pass_env env = {.ctx = f->ctx};
+    mpc_graph *g = parse(f, text), *dg = g != NULL ? mpc_pass_grad(g, NULL, &env) : NULL;
+    CHECK(dg == NULL && mpc_diag_list_count(f->diags) == 1);
+    if (mpc_diag_list_count(f->diags) == 1) CHECK_STR(mpc_diag_list_get(f->diags, 0)->code, "E108");
+    mpc_graph_destroy(dg);
+    mpc_graph_destroy(g);
+    close_fixture(f);
+}
+
+static void test_loss_must_be_there_and_scalar(void) {
+    refuse(HEAD("") PARAM("a", "2") "  %y = add(%a, %a) : f32[2]\n  return(\"y\": %y)\n}\n");
+    refuse(HEAD("") PARAM("a", "2") "  %loss = add(%a, %a) : f32[2]\n" END);
+}
+
+/* Inputs, ids, masks, running statistics: none of them costs a node. */
+static void test_nothing_is_differentiated_in_vain(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(f, HEAD("%x: f32[4,3]") PARAM("b", "3") "  %u = state() {name=u} : f32[3]\n"
+                                              "  %e = exp(%x) : f32[4,3]\n  %q = mul(%e, %u) : f32[4,3]\n"
+                                              "  %y = add(%q, %b) : f32[4,3]\n  %loss = sum(%y) {axes=[0,1]} : f32[]\n" END);
+    if (dg != NULL) CHECK_MSG(dg->node_count == 6 + 3, "%u nodes", dg->node_count); /* seed, expand, sum */
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void test_prec_is_inherited(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(f, HEAD("%p: f32[2,3]") PARAM("a", "2,3") "  %t = tanh(%a) {prec=bf16} : f32[2,3]\n"
+                                              "  %y = softmax(%t) {axis=1 prec=f32} : f32[2,3]\n" LOSS("2,3", "0,1"));
+    for (uint32_t i = 0; dg != NULL && i < dg->node_count; i++) {
+        const mpc_node *n = &dg->nodes[i];
+        const char *origin = mpc_sym_text(dg->ctx, n->origin), *op = mpc_node_op(dg, i)->name;
+        if (strcmp(origin, "t") == 0 && strcmp(op, "const") != 0)
+            CHECK_MSG(mpc_attr_format(dg, n, "prec") == MPC_FMT_bf16, "%s of t", op);
+        if (strcmp(origin, "y") == 0) CHECK_MSG(mpc_attr_format(dg, n, "prec") == MPC_FMT_f32, "%s of y", op);
+    }
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static mpc_format format_of(const mpc_graph *g, const char *value) {
+    mpc_value_id v = mpc_graph_find_value(g, value);
+    CHECK_MSG(v != MPC_NONE, "no value %s", value);
+    return v == MPC_NONE ? MPC_FMT_none : mpc_value_format(g, v);
+}
+
+/* The user's casts: a gradient has its value's format, but nothing is rounded on the way to a parameter. */
+static void test_formats_follow_the_values(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(
+        f, HEAD("%x: bf16[4,3]") PARAM("w", "3,2") PARAM("s", "2") "  %wl = cast(%w) {to=bf16} : bf16[3,2]\n"
+               "  %m = matmul(%x, %wl) : bf16[4,2]\n  %t = tanh(%m) : bf16[4,2]\n  %q = mul(%t, %s) : f32[4,2]\n"
+               "  %loss = sum(%q) {axes=[0,1]} : f32[]\n" END);
+    if (dg != NULL) {
+        CHECK(format_of(dg, "d.q") == MPC_FMT_f32 && format_of(dg, "d.t") == MPC_FMT_bf16);
+        CHECK(format_of(dg, "d.t.sub") == MPC_FMT_f32 && format_of(dg, "d.m") == MPC_FMT_bf16);
+        CHECK(format_of(dg, "d.wl") == MPC_FMT_f32);
+        CHECK_MSG(count_op(dg, "cast") == 1, "%u casts", count_op(dg, "cast"));
+    }
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void test_every_failed_allocation_is_survived(void) {
+    fixture *f = open_fixture();
+    mpc_graph *g = parse(f, MLP END);
+    mpc_pass_env env = {.ctx = f->ctx};
+    bool done = false;
+    for (uint64_t n = 1; g != NULL && !done && n < 5000; n++) {
+        mpc_alloc_fail_after(n);
+        mpc_graph *dg = mpc_pass_grad(g, NULL, &env), *low = dg != NULL ? mpc_pass_expand(dg, NULL, &env) : NULL;
+        mpc_alloc_fail_after(0);
+        done = low != NULL;
+        mpc_graph_destroy(low);
+        mpc_graph_destroy(dg);
+    }
+    CHECK(done);
+    mpc_graph_destroy(g);
+    close_fixture(f);
+}
+
+int main(void) {
+    test_text_of_an_mlp();
+    test_tied_weight_has_one_summed_gradient();
+    test_unreached_parameter_is_warned_about();
+    test_loss_must_be_there_and_scalar();
+    test_nothing_is_differentiated_in_vain();
+    test_prec_is_inherited();
+    test_formats_follow_the_values();
+    test_every_failed_allocation_is_survived();
+    return check_result();
+}
