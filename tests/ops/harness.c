@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../check.h"
@@ -61,7 +62,14 @@ static bool has_float_result(const mpc_graph *g) {
     return g->output_count > 0 && mpc_format_is_low(mpc_value_format(g, g->outputs[0].value));
 }
 
-static void visit_format(ops_case *c, mpc_format format, bool widened, ops_visit visit, void *user) {
+typedef struct walk {
+    mpc_context *ctx;
+    ops_visit visit;
+    void *user;
+    mpc_arena *arena; /* of cases that are kept; NULL: each case goes after its visit */
+} walk;
+
+static void visit_format(const walk *w, ops_case *c, mpc_format format, bool widened) {
     mpc_format formats[OPS_MAX_OPERANDS];
     if (!choose_formats(c, format, formats)) return;
     mpc_graph *g = build_case(c, formats, MPC_FMT_none);
@@ -81,33 +89,62 @@ static void visit_format(ops_case *c, mpc_format format, bool widened, ops_visit
     snprintf(c->label, sizeof c->label, "%s, variant %u, %s%s", c->op->name, c->sample.variant, mpc_format_get(format)->name,
              widened ? " to f32" : "");
     convert_operands(c, formats);
-    visit(c, user);
-    mpc_graph_destroy(g);
+    w->visit(c, w->user);
+    if (w->arena == NULL) mpc_graph_destroy(g);
 }
 
-static bool visit_variant(mpc_context *ctx, mpc_op_id id, uint32_t variant, ops_visit visit, void *user) {
+static bool visit_variant(walk *w, mpc_op_id id, uint32_t variant) {
     static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
-    ops_case c = {.ctx = ctx, .arena = mpc_arena_create(), .op = mpc_op_get(ctx, id), .id = id};
+    mpc_context *ctx = w->ctx;
+    ops_case c = {.ctx = ctx, .arena = w->arena != NULL ? w->arena : mpc_arena_create(), .op = mpc_op_get(ctx, id), .id = id};
     c.sample = (mpc_sample){.ctx = ctx, .op = c.op, .seed = 20240607, .variant = variant, .arena = c.arena};
     bool more = c.op->sample(&c.sample);
     for (size_t f = 0; more && f < sizeof formats / sizeof *formats; f++) {
-        visit_format(&c, formats[f], false, visit, user);
-        if (formats[f] != MPC_FMT_f32) visit_format(&c, formats[f], true, visit, user);
+        visit_format(w, &c, formats[f], false);
+        if (formats[f] != MPC_FMT_f32) visit_format(w, &c, formats[f], true);
     }
-    mpc_arena_destroy(c.arena);
+    if (w->arena == NULL) mpc_arena_destroy(c.arena);
     return more;
 }
 
 int ops_result(void) { return check_result(); }
 
-void ops_walk(mpc_context *ctx, const char *only, ops_visit visit, void *user) {
-    for (mpc_op_id id = 0; id < mpc_op_count(ctx); id++) {
-        const mpc_op *op = mpc_op_get(ctx, id);
+static void walk_ops(walk *w, const char *only) {
+    for (mpc_op_id id = 0; id < mpc_op_count(w->ctx); id++) {
+        const mpc_op *op = mpc_op_get(w->ctx, id);
         if (op->sample == NULL || (only != NULL && strcmp(only, op->name) != 0)) continue;
         uint32_t variant = 0;
-        while (visit_variant(ctx, id, variant, visit, user)) variant++;
+        while (visit_variant(w, id, variant)) variant++;
         CHECK_MSG(variant > 0, "%s has no sample", op->name);
     }
+}
+
+void ops_walk(mpc_context *ctx, const char *only, ops_visit visit, void *user) {
+    walk_ops(&(walk){.ctx = ctx, .visit = visit, .user = user}, only);
+}
+
+static void keep_case(const ops_case *c, void *user) {
+    ops_list *list = user;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity * 2 + 64;
+        ops_case *larger = realloc(list->cases, capacity * sizeof *larger);
+        if (larger == NULL) return;
+        list->cases = larger;
+        list->capacity = capacity;
+    }
+    list->cases[list->count++] = *c;
+}
+
+ops_list ops_collect(mpc_context *ctx, const char *only) {
+    ops_list list = {.arena = mpc_arena_create()};
+    walk_ops(&(walk){.ctx = ctx, .visit = keep_case, .user = &list, .arena = list.arena}, only);
+    return list;
+}
+
+void ops_list_free(ops_list *list) {
+    for (size_t i = 0; i < list->count; i++) mpc_graph_destroy((mpc_graph *)list->cases[i].graph);
+    free(list->cases);
+    mpc_arena_destroy(list->arena);
 }
 
 /* --- running it --- */
@@ -233,17 +270,22 @@ static void judge(const ops_case *c, ops_comparison *cmp, uint32_t i, const mpc_
     snprintf(cmp->worst_label, sizeof cmp->worst_label, "%s, result %u", c->label, i);
 }
 
-void ops_compare(const ops_case *c, void *comparison) {
-    ops_comparison *cmp = comparison;
-    mpc_tensor got[OPS_MAX_RESULTS], exact[OPS_MAX_RESULTS], wide[OPS_MAX_RESULTS];
-    const char *why = "";
-    if (!cmp->device->run(cmp->device, c, got, &why)) {
-        cmp->refused++;
-        CHECK_MSG(false, "%s on %s: %s", c->label, cmp->device->name, why);
-        return;
-    }
+void ops_judge(const ops_case *c, ops_comparison *cmp, const mpc_tensor *got) {
+    mpc_tensor exact[OPS_MAX_RESULTS], wide[OPS_MAX_RESULTS];
     bool ok = ops_evaluate(c, c->graph, false, exact) && ops_evaluate(c, c->graph, true, wide);
     CHECK_MSG(ok, "%s doesn't evaluate", c->label);
     for (uint32_t i = 0; ok && i < c->result_count; i++) judge(c, cmp, i, &got[i], &exact[i], &wide[i]);
     cmp->ran++;
+}
+
+void ops_compare(const ops_case *c, void *comparison) {
+    ops_comparison *cmp = comparison;
+    mpc_tensor got[OPS_MAX_RESULTS];
+    const char *why = "";
+    if (cmp->device->run(cmp->device, c, got, &why)) {
+        ops_judge(c, cmp, got);
+        return;
+    }
+    cmp->refused++;
+    CHECK_MSG(false, "%s on %s: %s", c->label, cmp->device->name, why);
 }

@@ -27,6 +27,15 @@ typedef struct ops_case { /* one sample in one format */
 typedef void (*ops_visit)(const ops_case *c, void *user);
 void ops_walk(mpc_context *ctx, const char *only, ops_visit visit, void *user);
 
+/* Keeps the cases instead (for devices that compile: many cases become one program). The arena holds them all. */
+typedef struct ops_list {
+    mpc_arena *arena;
+    ops_case *cases;
+    size_t count, capacity;
+} ops_list;
+ops_list ops_collect(mpc_context *ctx, const char *only);
+void ops_list_free(ops_list *list);
+
 /* The checks of this file are counted apart from those of a test's own: the test ends with both. */
 int ops_result(void);
 
@@ -67,5 +76,7 @@ typedef struct ops_comparison {
     char worst_label[160];
 } ops_comparison;
 void ops_compare(const ops_case *c, void *comparison);
+/* The same for results that are there already. */
+void ops_judge(const ops_case *c, ops_comparison *cmp, const mpc_tensor *got);
 
 #endif
