@@ -1,5 +1,6 @@
-/* Shapes of structure, elementwise ops and reductions. Operands of an elementwise op broadcast as in numpy; floats of different
- * formats join, but a float never meets an integer without a cast (an i32 that slips into f16 loses digits silently, N44). */
+/* Shapes of structure, elementwise ops and reductions. Operands of an elementwise op broadcast as in numpy; floats of
+ * different formats join, but a float never meets an integer without a cast (an i32 that slips into f16 loses digits
+ * silently, N44). */
 #include "ir/rules.h"
 #include "ir/shape_util.h"
 
@@ -12,7 +13,8 @@ bool mpc_shape_attr_typed(mpc_infer *in) {
 static bool want_same_kind(mpc_infer *in, uint32_t a, uint32_t b) {
     mpc_format fa = mpc_infer_operand(in, a)->format, fb = mpc_infer_operand(in, b)->format;
     if (fa == fb || (mpc_format_is_float(fa) && mpc_format_is_float(fb))) return true;
-    return mpc_infer_fail(in, b, "operands are %s and %s: cast one of them", mpc_format_get(fa)->name, mpc_format_get(fb)->name);
+    return mpc_infer_fail(in, b, "operands are %s and %s: cast one of them", mpc_format_get(fa)->name,
+                          mpc_format_get(fb)->name);
 }
 
 static bool broadcast_to_result(mpc_infer *in, uint32_t a, uint32_t b, mpc_type *out) {
@@ -49,7 +51,8 @@ bool mpc_shape_same_float(mpc_infer *in) { return mpc_infer_want_float(in, 0) &&
 
 bool mpc_shape_compare(mpc_infer *in) {
     mpc_type out;
-    return want_same_kind(in, 0, 1) && broadcast_to_result(in, 0, 1, &out) && mpc_infer_set_like(in, 0, MPC_FMT_bool, &out);
+    return want_same_kind(in, 0, 1) && broadcast_to_result(in, 0, 1, &out) &&
+           mpc_infer_set_like(in, 0, MPC_FMT_bool, &out);
 }
 
 bool mpc_shape_compare1(mpc_infer *in) {
@@ -68,8 +71,8 @@ bool mpc_shape_where(mpc_infer *in) {
     if (!mpc_infer_want_bool(in, 0) || !want_same_kind(in, 1, 2) || !broadcast_to_result(in, 1, 2, &pair)) return false;
     const mpc_type *c = mpc_infer_operand(in, 0);
     if (!mpc_broadcast(c, &pair, &out))
-        return mpc_infer_fail(in, 0, "condition %s doesn't match the values %s", mpc_shape_text_of(c->rank, c->dims).text,
-                              mpc_shape_text_of(pair.rank, pair.dims).text);
+        return mpc_infer_fail(in, 0, "condition %s doesn't match the values %s",
+                              mpc_shape_text_of(c->rank, c->dims).text, mpc_shape_text_of(pair.rank, pair.dims).text);
     return mpc_infer_set_like(in, 0, join_pair(in, 1, 2), &out);
 }
 

@@ -1,5 +1,5 @@
-/* Shapes of random ops, losses, normalisation, attention and the optimizer's ops. Statistics, gamma, beta, masters and moments are f32
- * by type (N30, N70): a pass that narrows one of them is refused here. */
+/* Shapes of random ops, losses, normalisation, attention and the optimizer's ops. Statistics, gamma, beta, masters and
+ * moments are f32 by type (N30, N70): a pass that narrows one of them is refused here. */
 #include <string.h>
 
 #include "ir/rules.h"
@@ -88,21 +88,22 @@ static bool set_like_x(mpc_infer *in) {
 bool mpc_shape_layer_norm(mpc_infer *in) {
     if (!want_channels(in, 1, 2) || !set_like_x(in)) return false;
     const mpc_type *x = mpc_infer_operand(in, 0);
-    return mpc_infer_set(in, 1, MPC_FMT_f32, x->rank - 1, x->dims) && mpc_infer_set(in, 2, MPC_FMT_f32, x->rank - 1, x->dims);
+    return mpc_infer_set(in, 1, MPC_FMT_f32, x->rank - 1, x->dims) &&
+           mpc_infer_set(in, 2, MPC_FMT_f32, x->rank - 1, x->dims);
 }
 
 /* (x, gamma, mean [...], rstd [...], dy) */
 bool mpc_shape_layer_norm_grad(mpc_infer *in) {
     if (!want_channels(in, 1, 1)) return false;
     const mpc_type *x = mpc_infer_operand(in, 0);
-    return mpc_infer_want(in, 2, MPC_FMT_f32, x->rank - 1, x->dims) && mpc_infer_want(in, 3, MPC_FMT_f32, x->rank - 1, x->dims) &&
-           mpc_infer_want_float(in, 4) && mpc_infer_want_like(in, 4, 0) && set_like_x(in) && set_channels(in, 1) &&
-           set_channels(in, 2);
+    return mpc_infer_want(in, 2, MPC_FMT_f32, x->rank - 1, x->dims) &&
+           mpc_infer_want(in, 3, MPC_FMT_f32, x->rank - 1, x->dims) && mpc_infer_want_float(in, 4) &&
+           mpc_infer_want_like(in, 4, 0) && set_like_x(in) && set_channels(in, 1) && set_channels(in, 2);
 }
 
 bool mpc_shape_batch_norm(mpc_infer *in) {
-    return want_channels(in, 1, 4) && set_like_x(in) && set_channels(in, 1) && set_channels(in, 2) && set_channels(in, 3) &&
-           set_channels(in, 4);
+    return want_channels(in, 1, 4) && set_like_x(in) && set_channels(in, 1) && set_channels(in, 2) &&
+           set_channels(in, 3) && set_channels(in, 4);
 }
 
 bool mpc_shape_batch_norm_grad(mpc_infer *in) {
@@ -120,8 +121,8 @@ static bool want_qkv(mpc_infer *in) {
     int64_t expected[4] = {q[0], k[1], q[2], q[3]};
     if (!mpc_infer_want_shape(in, 1, 4, expected) || !mpc_infer_want_like(in, 2, 1)) return false;
     if (!mpc_infer_bool(in, "causal") || q[1] == k[1]) return true;
-    return mpc_infer_fail(in, 1, "causal attention needs as many keys as queries, there are %lld and %lld", (long long)k[1],
-                          (long long)q[1]);
+    return mpc_infer_fail(in, 1, "causal attention needs as many keys as queries, there are %lld and %lld",
+                          (long long)k[1], (long long)q[1]);
 }
 
 static bool want_mask(mpc_infer *in, uint32_t i) {
@@ -130,7 +131,8 @@ static bool want_mask(mpc_infer *in, uint32_t i) {
     const mpc_type *mask = mpc_infer_operand(in, i);
     mpc_type scores = {.format = MPC_FMT_bool, .rank = 4, .dims = {q[0], q[2], q[1], k[1]}}, out;
     if (!mpc_infer_want_bool(in, i)) return false;
-    if (mpc_broadcast(mask, &scores, &out) && out.rank == 4 && memcmp(out.dims, scores.dims, 4 * sizeof *out.dims) == 0) return true;
+    if (mpc_broadcast(mask, &scores, &out) && out.rank == 4 && memcmp(out.dims, scores.dims, 4 * sizeof *out.dims) == 0)
+        return true;
     return mpc_infer_fail(in, i, "mask %s doesn't broadcast to [batch,heads,queries,keys] %s",
                           mpc_shape_text_of(mask->rank, mask->dims).text, mpc_shape_text_of(4, scores.dims).text);
 }
@@ -178,8 +180,9 @@ bool mpc_shape_sgd(mpc_infer *in) {
 /* (w, g, m, v, rate, t) */
 bool mpc_shape_adamw(mpc_infer *in) {
     const mpc_type *w = mpc_infer_operand(in, 0);
-    return want_update(in, 4) && mpc_infer_want_scalar(in, 5, MPC_FMT_i32) && mpc_infer_set_like(in, 0, MPC_FMT_f32, w) &&
-           mpc_infer_set_like(in, 1, MPC_FMT_f32, w) && mpc_infer_set_like(in, 2, MPC_FMT_f32, w);
+    return want_update(in, 4) && mpc_infer_want_scalar(in, 5, MPC_FMT_i32) &&
+           mpc_infer_set_like(in, 0, MPC_FMT_f32, w) && mpc_infer_set_like(in, 1, MPC_FMT_f32, w) &&
+           mpc_infer_set_like(in, 2, MPC_FMT_f32, w);
 }
 
 bool mpc_shape_schedule(mpc_infer *in) {

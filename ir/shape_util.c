@@ -1,5 +1,5 @@
-/* Requirements that shape rules share, with one wording for each. They only look at types: the registry has checked operand
- * counts and attribute kinds before a rule runs. A message names no op; the caller puts it in front. */
+/* Requirements that shape rules share, with one wording for each. They only look at types: the registry has checked
+ * operand counts and attribute kinds before a rule runs. A message names no op; the caller puts it in front. */
 #include "ir/shape_util.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ bool mpc_infer_set(mpc_infer *in, uint32_t result, mpc_format format, uint32_t r
         return mpc_infer_fail(in, MPC_NO_OPERAND, "a result of rank %u is beyond the limit of %d", rank, MPC_MAX_RANK);
     in->results[result] = mpc_type_make(in->ctx, format, rank, dims);
     if (in->results[result] != 0) return true;
-    return mpc_infer_fail(in, MPC_NO_OPERAND, "a result of shape %s is not possible", mpc_shape_text_of(rank, dims).text);
+    return mpc_infer_fail(in, MPC_NO_OPERAND, "a result of shape %s is too large", mpc_shape_text_of(rank, dims).text);
 }
 
 bool mpc_infer_set_like(mpc_infer *in, uint32_t result, mpc_format format, const mpc_type *shape) {
@@ -61,7 +61,8 @@ bool mpc_infer_want_bool(mpc_infer *in, uint32_t i) {
 bool mpc_infer_want_rank(mpc_infer *in, uint32_t i, uint32_t rank) {
     const mpc_type *t = mpc_infer_operand(in, i);
     if (t->rank == rank) return true;
-    return mpc_infer_fail(in, i, "operand %u must have %u dims, it is %s", i, rank, mpc_shape_text_of(t->rank, t->dims).text);
+    return mpc_infer_fail(in, i, "operand %u must have %u dims, it is %s", i, rank,
+                          mpc_shape_text_of(t->rank, t->dims).text);
 }
 
 bool mpc_infer_want_min_rank(mpc_infer *in, uint32_t i, uint32_t rank) {
@@ -86,11 +87,14 @@ bool mpc_infer_want_like(mpc_infer *in, uint32_t i, uint32_t other) {
 bool mpc_infer_want(mpc_infer *in, uint32_t i, mpc_format format, uint32_t rank, const int64_t *dims) {
     mpc_format f = mpc_infer_operand(in, i)->format;
     if (f != format)
-        return mpc_infer_fail(in, i, "operand %u must be %s, it is %s", i, mpc_format_get(format)->name, mpc_format_get(f)->name);
+        return mpc_infer_fail(in, i, "operand %u must be %s, it is %s", i, mpc_format_get(format)->name,
+                              mpc_format_get(f)->name);
     return mpc_infer_want_shape(in, i, rank, dims);
 }
 
-bool mpc_infer_want_scalar(mpc_infer *in, uint32_t i, mpc_format format) { return mpc_infer_want(in, i, format, 0, NULL); }
+bool mpc_infer_want_scalar(mpc_infer *in, uint32_t i, mpc_format format) {
+    return mpc_infer_want(in, i, format, 0, NULL);
+}
 
 bool mpc_infer_want_ints(mpc_infer *in, const char *key, uint32_t count, int64_t least) {
     mpc_int_list list = mpc_infer_ints(in, key);
@@ -106,5 +110,6 @@ bool mpc_infer_want_ints(mpc_infer *in, const char *key, uint32_t count, int64_t
 bool mpc_infer_want_axis(mpc_infer *in, int64_t axis) {
     const mpc_type *t = mpc_infer_operand(in, 0);
     if (axis >= 0 && axis < (int64_t)t->rank) return true;
-    return mpc_infer_fail(in, 0, "axis %lld of a %s does not exist", (long long)axis, mpc_shape_text_of(t->rank, t->dims).text);
+    return mpc_infer_fail(in, 0, "axis %lld of a %s does not exist", (long long)axis,
+                          mpc_shape_text_of(t->rank, t->dims).text);
 }

@@ -1,5 +1,5 @@
-/* What the shape rules share: requirements with their messages, and setting a result. Private to ir/shape_*.c. Every function that
- * returns false has recorded the failure, so rules are chains of &&. */
+/* What the shape rules share: requirements with their messages, and setting a result. Private to ir/shape_*.c. Every
+ * function that returns false has recorded the failure, so rules are chains of &&. */
 #ifndef MPC_IR_SHAPE_UTIL_H
 #define MPC_IR_SHAPE_UTIL_H
 

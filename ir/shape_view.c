@@ -1,5 +1,5 @@
-/* Shapes of the ops that move elements and change none, and of gathers. Attributes are absolute here: no -1 dims, no negative axes
- * or bounds; the front end has resolved them. */
+/* Shapes of the ops that move elements and change none, and of gathers. Attributes are absolute here: no -1 dims, no
+ * negative axes or bounds; the front end has resolved them. */
 #include <string.h>
 
 #include "ir/rules.h"
@@ -29,7 +29,8 @@ bool mpc_shape_transpose(mpc_infer *in) {
     int64_t dims[MPC_MAX_RANK];
     unsigned seen = 0;
     if (perm.count != t->rank)
-        return mpc_infer_fail(in, 0, "perm has %u axes, the operand is %s", perm.count, mpc_shape_text_of(t->rank, t->dims).text);
+        return mpc_infer_fail(in, 0, "perm has %u axes, the operand is %s", perm.count,
+                              mpc_shape_text_of(t->rank, t->dims).text);
     for (uint32_t i = 0; i < perm.count; i++) {
         if (!mpc_infer_want_axis(in, perm.data[i])) return false;
         seen |= 1u << (unsigned)perm.data[i];
@@ -135,7 +136,8 @@ bool mpc_shape_one_hot(mpc_infer *in) {
     int64_t depth = mpc_infer_int(in, "depth");
     if (!mpc_infer_want_int(in, 0)) return false;
     mpc_type out = *mpc_infer_operand(in, 0);
-    if (out.rank == MPC_MAX_RANK || depth < 1) return mpc_infer_fail(in, 0, "depth %lld is not possible here", (long long)depth);
+    if (out.rank == MPC_MAX_RANK || depth < 1)
+        return mpc_infer_fail(in, 0, "depth %lld is not possible here", (long long)depth);
     out.dims[out.rank++] = depth;
     return mpc_infer_set_like(in, 0, MPC_FMT_f32, &out);
 }

@@ -1,5 +1,6 @@
-/* The reference evaluator: slow, obvious, every format. Elements are doubles that hold exactly what the format holds. The oracle for
- * every device (exact mode: per-op rounding through f32) and for accuracy (f64 mode: no rounding of floats at all). */
+/* The reference evaluator: slow, obvious, every format. Elements are doubles that hold exactly what the format holds.
+ * The oracle for every device (exact mode: per-op rounding through f32) and for accuracy (f64 mode: no rounding of
+ * floats at all). */
 #ifndef MPC_IR_EVAL_H
 #define MPC_IR_EVAL_H
 
@@ -23,8 +24,9 @@ typedef struct mpc_eval { /* what an op's eval rule sees */
     const mpc_node *node;
     const mpc_tensor *operands;
     uint32_t operand_count;
-    mpc_tensor *results; /* allocated, types set; write unrounded doubles: the caller rounds to the compute format, then to the result's */
-    bool exact; /* false: f64 mode */
+    mpc_tensor *results; /* allocated, types set; write unrounded doubles: the caller rounds to the compute format, then
+                            to the result's */
+    bool exact;          /* false: f64 mode */
     mpc_arena *scratch;
 } mpc_eval;
 
@@ -35,13 +37,13 @@ typedef struct mpc_eval_options {
     void *user;
 } mpc_eval_options;
 
-/* Evaluates the whole graph. `inputs` by input index; `states` by node order of the state nodes: get_state is called for each.
- * Results of all values are left in `values` (value_count entries, in `arena`). */
+/* Evaluates the whole graph. `inputs` by input index; `states` by node order of the state nodes: get_state is called
+ * for each. Results of all values are left in `values` (value_count entries, in `arena`). */
 typedef mpc_tensor (*mpc_state_reader)(void *user, const mpc_graph *g, const mpc_node *state);
 mpc_status mpc_evaluate(const mpc_graph *g, const mpc_tensor *inputs, mpc_state_reader read_state, void *user,
                         const mpc_eval_options *options, mpc_arena *arena, mpc_tensor *values);
 
 /* One node on given operands: what the harness and `fold` use. */
-mpc_status mpc_evaluate_node(const mpc_graph *g, mpc_node_id node, const mpc_tensor *operands, bool f64, mpc_arena *arena,
-                             mpc_tensor *results);
+mpc_status mpc_evaluate_node(const mpc_graph *g, mpc_node_id node, const mpc_tensor *operands, bool f64,
+                             mpc_arena *arena, mpc_tensor *results);
 #endif

@@ -1,5 +1,6 @@
-/* Attention: q, y, dy [b,t,h,d], k, v [b,s,h,d], mask broadcast to [b,h,t,s]. Scores are made one query at a time. Masking is a choice of
- * which keys are visited, so a query that sees nothing gets zeros, a log-sum-exp of -inf, and zero gradients, without a special value. */
+/* Attention: q, y, dy [b,t,h,d], k, v [b,s,h,d], mask broadcast to [b,h,t,s]. Scores are made one query at a time.
+ * Masking is a choice of which keys are visited, so a query that sees nothing gets zeros, a log-sum-exp of -inf, and
+ * zero gradients, without a special value. */
 #include <math.h>
 
 #include "ir/eval/eval_util.h"
@@ -99,7 +100,8 @@ static void attend_back(const attention *a, mpc_eval *e, query at, double *score
     }
 }
 
-static bool walk_queries(mpc_eval *e, uint32_t mask_operand, void (*rule)(const attention *, mpc_eval *, query, double *)) {
+static bool walk_queries(mpc_eval *e, uint32_t mask_operand,
+                         void (*rule)(const attention *, mpc_eval *, query, double *)) {
     attention a = read_attention(e, mask_operand);
     double *scores = mpc_eval_scratch(e, a.s);
     if (scores == NULL) return false;

@@ -1,5 +1,6 @@
-/* Convolutions: x [n,h,w,c], weights [kh,kw,c/groups,out], dy [n,ho,wo,out]. One walk over (output place, tap) serves the forward op and
- * both gradients; the inner loop always runs over the output channels of a group, which are contiguous in weights and dy. */
+/* Convolutions: x [n,h,w,c], weights [kh,kw,c/groups,out], dy [n,ho,wo,out]. One walk over (output place, tap) serves
+ * the forward op and both gradients; the inner loop always runs over the output channels of a group, which are
+ * contiguous in weights and dy. */
 #include <string.h>
 
 #include "ir/eval/eval_util.h"
@@ -12,7 +13,8 @@ typedef struct conv {
 
 /* One image element meeting one tap: rows of channels. */
 typedef struct meeting {
-    int64_t x, w, y; /* offsets: of x[.., first channel of the group], w[tap, 0, first out of the group], y[.., first out] */
+    int64_t x, w,
+        y; /* offsets: of x[.., first channel of the group], w[tap, 0, first out of the group], y[.., first out] */
     int64_t channels, outs, w_row; /* per group; outs of all groups */
 } meeting;
 

@@ -1,5 +1,6 @@
-/* Elementwise ops in doubles. NaN comes through every one of them: a select that drops a NaN would hide a broken step. The formulas
- * are those of the kernel column of ir/ops.def, so a tie or a signed zero comes out the same on a device. */
+/* Elementwise ops in doubles. NaN comes through every one of them: a select that drops a NaN would hide a broken step.
+ * The formulas are those of the kernel column of ir/ops.def, so a tie or a signed zero comes out the same on a device.
+ */
 #include <math.h>
 
 #include "ir/eval/eval_util.h"
@@ -30,7 +31,7 @@ static bool map2(mpc_eval *e, double (*f)(double, double)) {
 
 MAP2(add, a + b)
 MAP2(sub, a - b)
-MAP2(mul, a *b)
+MAP2(mul, (a) * (b))
 MAP2(div, a / b)
 MAP2(pow, pow(a, b))
 MAP2(maximum, mpc_max_nan(a, b))

@@ -1,5 +1,6 @@
-/* Table look-ups and random numbers. An index out of range reads NaN and writes nothing: it is seen in the loss, and no memory outside the
- * table is touched. Random numbers are base/rng.h's, element by element, so every device has the same. */
+/* Table look-ups and random numbers. An index out of range reads NaN and writes nothing: it is seen in the loss, and no
+ * memory outside the table is touched. Random numbers are base/rng.h's, element by element, so every device has the
+ * same. */
 #include <math.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ bool mpc_eval_gather(mpc_eval *e) {
 bool mpc_eval_one_hot(mpc_eval *e) {
     int64_t depth = mpc_attr_int(e->graph, e->node, "depth"), count = mpc_type_elements(&e->operands[0].type);
     for (int64_t i = 0; i < count; i++)
-        if (in_range(e->operands[0].data[i], depth)) e->results[0].data[i * depth + (int64_t)e->operands[0].data[i]] = 1;
+        if (in_range(e->operands[0].data[i], depth))
+            e->results[0].data[i * depth + (int64_t)e->operands[0].data[i]] = 1;
     return true;
 }
 

@@ -1,5 +1,6 @@
-/* Matmul and linear: products and sums in doubles, exact enough to judge any f32 order of summation. An accumulator format narrower than
- * f32 (asked for by the `acc` attribute) is the one case where the order matters: then every partial sum is rounded, k ascending. */
+/* Matmul and linear: products and sums in doubles, exact enough to judge any f32 order of summation. An accumulator
+ * format narrower than f32 (asked for by the `acc` attribute) is the one case where the order matters: then every
+ * partial sum is rounded, k ascending. */
 #include <string.h>
 
 #include "ir/eval/eval_util.h"

@@ -1,5 +1,6 @@
-/* Layer and batch normalisation, forward and backward. Both are one thing on different strides: a *line* of elements that share a mean
- * (a row for layer norm, a channel's column for batch norm). Two-pass variance; eps inside the root. */
+/* Layer and batch normalisation, forward and backward. Both are one thing on different strides: a *line* of elements
+ * that share a mean (a row for layer norm, a channel's column for batch norm). Two-pass variance; eps inside the root.
+ */
 #include <math.h>
 
 #include "ir/eval/eval_util.h"
@@ -60,7 +61,8 @@ static void line_grad(const backward *b) {
 
 /* results[1] += dy * xhat, results[2] += dy, over all rows */
 static void affine_grad(mpc_eval *e, lines l, bool per_row) {
-    const double *x = e->operands[0].data, *mean = e->operands[2].data, *rstd = e->operands[3].data, *dy = e->operands[4].data;
+    const double *x = e->operands[0].data, *mean = e->operands[2].data, *rstd = e->operands[3].data,
+                 *dy = e->operands[4].data;
     for (int64_t i = 0; i < l.rows; i++)
         for (int64_t j = 0; j < l.c; j++) {
             int64_t at = i * l.c + j, s = per_row ? i : j;
@@ -73,9 +75,15 @@ static void affine_grad(mpc_eval *e, lines l, bool per_row) {
 bool mpc_eval_layer_norm_grad(mpc_eval *e) {
     lines l = lines_of(&e->operands[0]);
     for (int64_t i = 0; i < l.rows; i++) {
-        backward b = {.x = e->operands[0].data + i * l.c, .dy = e->operands[4].data + i * l.c, .gamma = e->operands[1].data,
-                      .dx = e->results[0].data + i * l.c, .mean = e->operands[2].data[i], .rstd = e->operands[3].data[i],
-                      .n = l.c, .stride = 1, .gamma_step = 1};
+        backward b = {.x = e->operands[0].data + i * l.c,
+                      .dy = e->operands[4].data + i * l.c,
+                      .gamma = e->operands[1].data,
+                      .dx = e->results[0].data + i * l.c,
+                      .mean = e->operands[2].data[i],
+                      .rstd = e->operands[3].data[i],
+                      .n = l.c,
+                      .stride = 1,
+                      .gamma_step = 1};
         line_grad(&b);
     }
     affine_grad(e, l, true);
@@ -85,9 +93,15 @@ bool mpc_eval_layer_norm_grad(mpc_eval *e) {
 bool mpc_eval_batch_norm_grad(mpc_eval *e) {
     lines l = lines_of(&e->operands[0]);
     for (int64_t j = 0; j < l.c; j++) {
-        backward b = {.x = e->operands[0].data + j, .dy = e->operands[4].data + j, .gamma = e->operands[1].data + j,
-                      .dx = e->results[0].data + j, .mean = e->operands[2].data[j], .rstd = e->operands[3].data[j],
-                      .n = l.rows, .stride = l.c, .gamma_step = 0};
+        backward b = {.x = e->operands[0].data + j,
+                      .dy = e->operands[4].data + j,
+                      .gamma = e->operands[1].data + j,
+                      .dx = e->results[0].data + j,
+                      .mean = e->operands[2].data[j],
+                      .rstd = e->operands[3].data[j],
+                      .n = l.rows,
+                      .stride = l.c,
+                      .gamma_step = 0};
         line_grad(&b);
     }
     affine_grad(e, l, false);
@@ -103,7 +117,8 @@ static void affine_column(mpc_eval *e, lines l, int64_t j, double mean, double r
 /* (x, gamma, beta, running mean, running var) */
 bool mpc_eval_batch_norm(mpc_eval *e) {
     lines l = lines_of(&e->operands[0]);
-    double eps = mpc_attr_float(e->graph, e->node, "eps"), momentum = mpc_attr_float(e->graph, e->node, "momentum"), mean, var;
+    double eps = mpc_attr_float(e->graph, e->node, "eps"), momentum = mpc_attr_float(e->graph, e->node, "momentum"),
+           mean, var;
     double unbiased = l.rows > 1 ? (double)l.rows / (double)(l.rows - 1) : 1;
     for (int64_t j = 0; j < l.c; j++) {
         moments(e->operands[0].data + j, l.rows, l.c, &mean, &var);
@@ -120,6 +135,7 @@ bool mpc_eval_batch_norm(mpc_eval *e) {
 bool mpc_eval_batch_norm_eval(mpc_eval *e) {
     lines l = lines_of(&e->operands[0]);
     double eps = mpc_attr_float(e->graph, e->node, "eps");
-    for (int64_t j = 0; j < l.c; j++) affine_column(e, l, j, e->operands[3].data[j], 1 / sqrt(e->operands[4].data[j] + eps));
+    for (int64_t j = 0; j < l.c; j++)
+        affine_column(e, l, j, e->operands[3].data[j], 1 / sqrt(e->operands[4].data[j] + eps));
     return true;
 }

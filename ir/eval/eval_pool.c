@@ -1,5 +1,5 @@
-/* Pools over x [n,h,w,c]. A window is clipped to the image: padding never wins a maximum and never counts in a mean, and the shape rule
- * has made sure that no window is all padding. */
+/* Pools over x [n,h,w,c]. A window is clipped to the image: padding never wins a maximum and never counts in a mean,
+ * and the shape rule has made sure that no window is all padding. */
 #include <string.h>
 
 #include "ir/eval/eval_util.h"
@@ -46,7 +46,9 @@ static bool walk_pool(mpc_eval *e, const pool *p, pool_step step) {
     return true;
 }
 
-static int64_t element(const pool *p, const clip *c, int64_t i, int64_t j) { return c->image + (i * p->x[2] + j) * p->x[3]; }
+static int64_t element(const pool *p, const clip *c, int64_t i, int64_t j) {
+    return c->image + (i * p->x[2] + j) * p->x[3];
+}
 
 /* Offset of the first maximum (first NaN, if there is one) of one channel. */
 static int64_t first_max(const pool *p, const clip *c, const double *x, int64_t channel) {

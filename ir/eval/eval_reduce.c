@@ -1,5 +1,5 @@
-/* Reductions, in doubles and in row-major order of the operand: the order and width of a device's sum are its own, its distance from
- * this one is bounded. Maxima keep NaN. */
+/* Reductions, in doubles and in row-major order of the operand: the order and width of a device's sum are its own, its
+ * distance from this one is bounded. Maxima keep NaN. */
 #include <math.h>
 
 #include "ir/eval/eval_util.h"

@@ -1,5 +1,6 @@
-/* Softmax, losses and metrics, in their numerically stable forms: the maximum goes first, a loss comes from the log-sum-exp and never
- * from a softmax. A label out of range gives NaN in the loss; in the gradient it matches no class. */
+/* Softmax, losses and metrics, in their numerically stable forms: the maximum goes first, a loss comes from the
+ * log-sum-exp and never from a softmax. A label out of range gives NaN in the loss; in the gradient it matches no
+ * class. */
 #include <math.h>
 #include <string.h>
 

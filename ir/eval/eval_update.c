@@ -1,5 +1,5 @@
-/* The optimizer's ops and the loss scaler. Each is its paper's formula in doubles, with eps outside the root and decoupled decay; a
- * device computes them in f32. Steps are counted from 1 at the first applied step. */
+/* The optimizer's ops and the loss scaler. Each is its paper's formula in doubles, with eps outside the root and
+ * decoupled decay; a device computes them in f32. Steps are counted from 1 at the first applied step. */
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ bool mpc_eval_adamw(mpc_eval *e) {
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++) {
         double w = e->operands[0].data[i], g = e->operands[1].data[i];
-        double m = beta1 * e->operands[2].data[i] + (1 - beta1) * g, v = beta2 * e->operands[3].data[i] + (1 - beta2) * g * g;
+        double m = beta1 * e->operands[2].data[i] + (1 - beta1) * g,
+               v = beta2 * e->operands[3].data[i] + (1 - beta2) * g * g;
         e->results[0].data[i] = w - rate * decay * w - rate * (m / correct1) / (sqrt(v / correct2) + eps);
         e->results[1].data[i] = m;
         e->results[2].data[i] = v;

@@ -1,4 +1,5 @@
-/* Index arithmetic of the evaluator: broadcasting walks, strides, axis views. Everything is row-major and in elements, never in bytes. */
+/* Index arithmetic of the evaluator: broadcasting walks, strides, axis views. Everything is row-major and in elements,
+ * never in bytes. */
 #include "ir/eval/eval_util.h"
 
 #include <string.h>
@@ -42,7 +43,8 @@ void mpc_walk_carry(mpc_walk *w) {
     for (uint32_t i = w->rank; i-- > 0;) {
         bool wraps = ++w->index[i] == w->dims[i];
         if (wraps) w->index[i] = 0;
-        for (int k = 0; k < MPC_WALK_MAX; k++) w->at[k] += wraps ? -w->strides[k][i] * (w->dims[i] - 1) : w->strides[k][i];
+        for (int k = 0; k < MPC_WALK_MAX; k++)
+            w->at[k] += wraps ? -w->strides[k][i] * (w->dims[i] - 1) : w->strides[k][i];
         if (!wraps) return;
     }
 }

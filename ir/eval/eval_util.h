@@ -1,5 +1,5 @@
-/* What eval rules share. Private to ir/eval. A rule reads operands as doubles, writes unrounded doubles, and returns false only when
- * out of memory. */
+/* What eval rules share. Private to ir/eval. A rule reads operands as doubles, writes unrounded doubles, and returns
+ * false only when out of memory. */
 #ifndef MPC_IR_EVAL_UTIL_H
 #define MPC_IR_EVAL_UTIL_H
 
@@ -7,7 +7,8 @@
 
 enum { MPC_WALK_MAX = 3 };
 
-/* Walks a shape in row-major order and keeps, for up to three tensors that broadcast to it, the offset of the matching element. */
+/* Walks a shape in row-major order and keeps, for up to three tensors that broadcast to it, the offset of the matching
+ * element. */
 typedef struct mpc_walk {
     int64_t count; /* elements of the shape */
     int64_t at[MPC_WALK_MAX];

@@ -1,5 +1,5 @@
-/* Ops that move elements. Each is one walk over the smaller side with the strides of the other; nothing is computed, so a NaN or a
- * negative zero arrives as it was. Reshape is a plain copy (mpc_eval_copy). */
+/* Ops that move elements. Each is one walk over the smaller side with the strides of the other; nothing is computed, so
+ * a NaN or a negative zero arrives as it was. Reshape is a plain copy (mpc_eval_copy). */
 #include "ir/eval/eval_util.h"
 #include "ir/rules.h"
 
@@ -24,7 +24,8 @@ bool mpc_eval_slice(mpc_eval *e) {
     mpc_dense_strides(&e->operands[0].type, strides);
     int64_t begin = offset_of(strides, mpc_attr_ints(e->graph, e->node, "start"));
     mpc_walk w = mpc_walk_strided(&e->results[0].type, strides);
-    for (int64_t i = 0; i < w.count; i++, mpc_walk_next(&w)) e->results[0].data[i] = e->operands[0].data[begin + w.at[0]];
+    for (int64_t i = 0; i < w.count; i++, mpc_walk_next(&w))
+        e->results[0].data[i] = e->operands[0].data[begin + w.at[0]];
     return true;
 }
 
@@ -35,7 +36,8 @@ bool mpc_eval_pad(mpc_eval *e) {
     int64_t begin = offset_of(strides, mpc_attr_ints(e->graph, e->node, "before"));
     for (int64_t i = 0; i < count; i++) e->results[0].data[i] = value;
     mpc_walk w = mpc_walk_strided(&e->operands[0].type, strides);
-    for (int64_t i = 0; i < w.count; i++, mpc_walk_next(&w)) e->results[0].data[begin + w.at[0]] = e->operands[0].data[i];
+    for (int64_t i = 0; i < w.count; i++, mpc_walk_next(&w))
+        e->results[0].data[begin + w.at[0]] = e->operands[0].data[i];
     return true;
 }
 

@@ -17,7 +17,7 @@ typedef struct mpc_sample { /* what a sample rule fills */
     mpc_attr_arg attrs[12];
     uint32_t attr_count;
     mpc_type_id result_type; /* of attr_typed ops; 0 otherwise */
-    uint64_t draws; /* random numbers taken so far */
+    uint64_t draws;          /* random numbers taken so far */
 } mpc_sample;
 
 #endif

@@ -1,13 +1,14 @@
-/* Samples of structure and elementwise ops: equal shapes, broadcasting, a scalar, more elements than a vector holds, ties, and every
- * special value against every other. A variant that sits on a kink or a NaN is not differentiable. */
+/* Samples of structure and elementwise ops: equal shapes, broadcasting, a scalar, more elements than a vector holds,
+ * ties, and every special value against every other. A variant that sits on a kink or a NaN is not differentiable. */
 #include "ir/eval/sample_util.h"
 #include "ir/rules.h"
 
 bool mpc_sample_const(mpc_sample *s) {
     static const double values[] = {1.5, -0.3, 1e-30, 7};
     if (s->variant >= 4) return false;
-    s->result_type = s->variant == 3 ? mpc_type_make(s->ctx, MPC_FMT_i32, MPC_SCALAR)
-                                     : mpc_type_make(s->ctx, MPC_FMT_f32, s->variant == 2 ? 1 : 0, (const int64_t[]){5});
+    s->result_type = s->variant == 3
+                         ? mpc_type_make(s->ctx, MPC_FMT_i32, MPC_SCALAR)
+                         : mpc_type_make(s->ctx, MPC_FMT_f32, s->variant == 2 ? 1 : 0, (const int64_t[]){5});
     return mpc_sample_attr(s, MPC_A_FLOAT("value", values[s->variant]));
 }
 
@@ -35,25 +36,36 @@ static bool ties(mpc_sample *s) {
 bool mpc_sample_pair(mpc_sample *s) {
     bool integers = s->op->shape == mpc_shape_bcast || s->op->shape == mpc_shape_compare;
     switch (s->variant) {
-    case 0: return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(3, 5, 7));
-    case 1: return mpc_sample_spread(s, 0, MPC_DIMS(6, 35)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(35));
-    case 2: return mpc_sample_spread(s, 0, MPC_DIMS(4, 1, 6)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(5, 1));
-    case 3: return mpc_sample_spread(s, 0, MPC_SCALAR) && mpc_sample_spread(s, 0.0625, MPC_DIMS(33));
-    case 4: return ties(s);
-    case 5: return special_pairs(s);
+    case 0:
+        return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_spread(s, 0, MPC_DIMS(6, 35)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(35));
+    case 2:
+        return mpc_sample_spread(s, 0, MPC_DIMS(4, 1, 6)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(5, 1));
+    case 3:
+        return mpc_sample_spread(s, 0, MPC_SCALAR) && mpc_sample_spread(s, 0.0625, MPC_DIMS(33));
+    case 4:
+        return ties(s);
+    case 5:
+        return special_pairs(s);
     case 6:
         return integers && mpc_sample_integers(s, MPC_FMT_i32, -50, 50, MPC_DIMS(5, 9)) &&
                mpc_sample_integers(s, MPC_FMT_i32, -50, 50, MPC_DIMS(9));
-    default: return false;
+    default:
+        return false;
     }
 }
 
 bool mpc_sample_pair_same(mpc_sample *s) {
     switch (s->variant) {
-    case 0: return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(3, 5, 7));
-    case 1: return mpc_sample_spread(s, 0, MPC_SCALAR) && mpc_sample_spread(s, 0.0625, MPC_SCALAR);
-    case 2: return mpc_sample_spread(s, 0, MPC_DIMS(2, 67)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(2, 67));
-    default: return false;
+    case 0:
+        return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_spread(s, 0, MPC_SCALAR) && mpc_sample_spread(s, 0.0625, MPC_SCALAR);
+    case 2:
+        return mpc_sample_spread(s, 0, MPC_DIMS(2, 67)) && mpc_sample_spread(s, 0.0625, MPC_DIMS(2, 67));
+    default:
+        return false;
     }
 }
 
@@ -64,32 +76,48 @@ bool mpc_sample_pair_nonzero(mpc_sample *s) {
 
 bool mpc_sample_one(mpc_sample *s) {
     switch (s->variant) {
-    case 0: return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7));
-    case 1: return mpc_sample_spread(s, 0, MPC_SCALAR);
-    case 2: return mpc_sample_spread(s, 0.03, MPC_DIMS(4, 33));
-    case 3: return mpc_sample_fixed(s, -30, 30, MPC_DIMS(300));
-    case 4: return mpc_sample_specials(s, 1, 2 * mpc_sample_special_count);
-    default: return false;
+    case 0:
+        return mpc_sample_spread(s, 0, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_spread(s, 0, MPC_SCALAR);
+    case 2:
+        return mpc_sample_spread(s, 0.03, MPC_DIMS(4, 33));
+    case 3:
+        return mpc_sample_fixed(s, -30, 30, MPC_DIMS(300));
+    case 4:
+        return mpc_sample_specials(s, 1, 2 * mpc_sample_special_count);
+    default:
+        return false;
     }
 }
 
 bool mpc_sample_positive(mpc_sample *s) {
     switch (s->variant) {
-    case 0: return mpc_sample_reals(s, 0.1, 4, MPC_DIMS(3, 5, 7));
-    case 1: return mpc_sample_reals(s, 0.1, 4, MPC_SCALAR);
-    case 2: return mpc_sample_fixed(s, 1e-3, 3e4, MPC_DIMS(300));
-    case 3: return mpc_sample_specials(s, 1, 2 * mpc_sample_special_count);
-    default: return false;
+    case 0:
+        return mpc_sample_reals(s, 0.1, 4, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_reals(s, 0.1, 4, MPC_SCALAR);
+    case 2:
+        return mpc_sample_fixed(s, 1e-3, 3e4, MPC_DIMS(300));
+    case 3:
+        return mpc_sample_specials(s, 1, 2 * mpc_sample_special_count);
+    default:
+        return false;
     }
 }
 
 bool mpc_sample_pow(mpc_sample *s) {
     switch (s->variant) {
-    case 0: return mpc_sample_reals(s, 0.2, 2.5, MPC_DIMS(3, 5, 7)) && mpc_sample_reals(s, -2, 2, MPC_DIMS(3, 5, 7));
-    case 1: return mpc_sample_reals(s, 0.2, 2.5, MPC_DIMS(4, 33)) && mpc_sample_reals(s, -2, 2, MPC_SCALAR);
-    case 2: return mpc_sample_spread(s, 0, MPC_DIMS(40)) && mpc_sample_number(s, MPC_FMT_f32, 3);
-    case 3: return mpc_sample_spread(s, 0, MPC_DIMS(40)) && mpc_sample_number(s, MPC_FMT_f32, 2);
-    default: return false;
+    case 0:
+        return mpc_sample_reals(s, 0.2, 2.5, MPC_DIMS(3, 5, 7)) && mpc_sample_reals(s, -2, 2, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_reals(s, 0.2, 2.5, MPC_DIMS(4, 33)) && mpc_sample_reals(s, -2, 2, MPC_SCALAR);
+    case 2:
+        return mpc_sample_spread(s, 0, MPC_DIMS(40)) && mpc_sample_number(s, MPC_FMT_f32, 3);
+    case 3:
+        return mpc_sample_spread(s, 0, MPC_DIMS(40)) && mpc_sample_number(s, MPC_FMT_f32, 2);
+    default:
+        return false;
     }
 }
 
@@ -107,13 +135,16 @@ bool mpc_sample_where(mpc_sample *s) {
     case 3:
         return mpc_sample_bools(s, MPC_SCALAR) && mpc_sample_integers(s, MPC_FMT_i32, -9, 9, MPC_DIMS(9)) &&
                mpc_sample_integers(s, MPC_FMT_i32, -9, 9, MPC_DIMS(9));
-    default: return false;
+    default:
+        return false;
     }
 }
 
 bool mpc_sample_logic(mpc_sample *s) {
     if (s->variant > 1 || !mpc_sample_bools(s, MPC_DIMS(6, 35))) return false;
-    return s->op->min_operands == 1 ? s->variant == 0 : mpc_sample_bools(s, s->variant == 0 ? 2 : 1, (const int64_t[]){s->variant == 0 ? 6 : 35, 35});
+    return s->op->min_operands == 1
+               ? s->variant == 0
+               : mpc_sample_bools(s, s->variant == 0 ? 2 : 1, (const int64_t[]){s->variant == 0 ? 6 : 35, 35});
 }
 
 typedef struct cast_case {
@@ -122,10 +153,12 @@ typedef struct cast_case {
 
 bool mpc_sample_cast(mpc_sample *s) {
     static const cast_case cases[] = {
-        {MPC_FMT_f32, MPC_FMT_bf16}, {MPC_FMT_f32, MPC_FMT_f16},  {MPC_FMT_f32, MPC_FMT_f32},  {MPC_FMT_f32, MPC_FMT_i32},
-        {MPC_FMT_i32, MPC_FMT_f32},  {MPC_FMT_bool, MPC_FMT_f32}, {MPC_FMT_i32, MPC_FMT_i64},  {MPC_FMT_f32, MPC_FMT_f8e4m3},
-        {MPC_FMT_i32, MPC_FMT_bf16}, {MPC_FMT_i32, MPC_FMT_bool}, {MPC_FMT_u8, MPC_FMT_f32},   {MPC_FMT_f32, MPC_FMT_f8e5m2},
-        {MPC_FMT_f32, MPC_FMT_u8},   {MPC_FMT_f32, MPC_FMT_bool}, {MPC_FMT_bool, MPC_FMT_i32}, {MPC_FMT_i64, MPC_FMT_i32},
+        {MPC_FMT_f32, MPC_FMT_bf16}, {MPC_FMT_f32, MPC_FMT_f16},    {MPC_FMT_f32, MPC_FMT_f32},
+        {MPC_FMT_f32, MPC_FMT_i32},  {MPC_FMT_i32, MPC_FMT_f32},    {MPC_FMT_bool, MPC_FMT_f32},
+        {MPC_FMT_i32, MPC_FMT_i64},  {MPC_FMT_f32, MPC_FMT_f8e4m3}, {MPC_FMT_i32, MPC_FMT_bf16},
+        {MPC_FMT_i32, MPC_FMT_bool}, {MPC_FMT_u8, MPC_FMT_f32},     {MPC_FMT_f32, MPC_FMT_f8e5m2},
+        {MPC_FMT_f32, MPC_FMT_u8},   {MPC_FMT_f32, MPC_FMT_bool},   {MPC_FMT_bool, MPC_FMT_i32},
+        {MPC_FMT_i64, MPC_FMT_i32},
     };
     uint32_t plain = sizeof cases / sizeof *cases;
     if (s->variant < plain) {
@@ -144,5 +177,6 @@ bool mpc_sample_cast(mpc_sample *s) {
 
 bool mpc_sample_unscale(mpc_sample *s) {
     if (s->variant == 0) return mpc_sample_spread(s, 0, MPC_DIMS(3, 35)) && mpc_sample_number(s, MPC_FMT_f32, 0x1p-16);
-    return s->variant == 1 && mpc_sample_specials(s, 1, mpc_sample_special_count) && mpc_sample_number(s, MPC_FMT_f32, 0x1p-10);
+    return s->variant == 1 && mpc_sample_specials(s, 1, mpc_sample_special_count) &&
+           mpc_sample_number(s, MPC_FMT_f32, 0x1p-10);
 }

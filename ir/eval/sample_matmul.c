@@ -1,5 +1,5 @@
-/* Samples of matmuls, convolutions and pools: sizes that no vector or tile divides, every transposition, stride, padding, dilation and
- * groups, and windows that hang over the border. */
+/* Samples of matmuls, convolutions and pools: sizes that no vector or tile divides, every transposition, stride,
+ * padding, dilation and groups, and windows that hang over the border. */
 #include "ir/eval/sample_util.h"
 #include "ir/rules.h"
 
@@ -31,8 +31,8 @@ typedef struct conv_case {
 } conv_case;
 
 static const conv_case conv_cases[] = {
-    {{6, 7}, 3, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},   {{9, 8}, 4, 6, {3, 2}, {2, 1}, {1, 0}, {1, 1}, 2},
-    {{8, 9}, 4, 4, {3, 3}, {1, 2}, {0, 1}, {2, 1}, 4},   {{5, 5}, 17, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+    {{6, 7}, 3, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},  {{9, 8}, 4, 6, {3, 2}, {2, 1}, {1, 0}, {1, 1}, 2},
+    {{8, 9}, 4, 4, {3, 3}, {1, 2}, {0, 1}, {2, 1}, 4},  {{5, 5}, 17, 20, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
     {{7, 10}, 2, 4, {2, 3}, {3, 2}, {2, 1}, {1, 3}, 1},
 };
 enum { CONV_CASES = sizeof conv_cases / sizeof *conv_cases };
@@ -43,11 +43,12 @@ static int64_t places(const conv_case *c, int i) {
 
 static bool add_conv_attrs(mpc_sample *s, const conv_case *c) {
     return mpc_sample_attr_ints(s, "stride", 2, c->stride) && mpc_sample_attr_ints(s, "pad", 2, c->pad) &&
-           mpc_sample_attr_ints(s, "dilation", 2, c->dilation) &&
-           mpc_sample_attr(s, MPC_A_INT("groups", c->groups));
+           mpc_sample_attr_ints(s, "dilation", 2, c->dilation) && mpc_sample_attr(s, MPC_A_INT("groups", c->groups));
 }
 
-static bool add_image(mpc_sample *s, const conv_case *c) { return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, c->size[0], c->size[1], c->c)); }
+static bool add_image(mpc_sample *s, const conv_case *c) {
+    return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, c->size[0], c->size[1], c->c));
+}
 static bool add_weight(mpc_sample *s, const conv_case *c) {
     return mpc_sample_reals(s, -1, 1, MPC_DIMS(c->kernel[0], c->kernel[1], c->c / c->groups, c->out));
 }
@@ -74,8 +75,8 @@ bool mpc_sample_conv2d_grad_input(mpc_sample *s) {
 bool mpc_sample_conv2d_grad_weight(mpc_sample *s) {
     if (s->variant >= CONV_CASES) return false;
     const conv_case *c = &conv_cases[s->variant];
-    return add_image(s, c) && add_dy(s, c) && add_conv_attrs(s, c) && mpc_sample_attr(s, MPC_A_INT("kh", c->kernel[0])) &&
-           mpc_sample_attr(s, MPC_A_INT("kw", c->kernel[1]));
+    return add_image(s, c) && add_dy(s, c) && add_conv_attrs(s, c) &&
+           mpc_sample_attr(s, MPC_A_INT("kh", c->kernel[0])) && mpc_sample_attr(s, MPC_A_INT("kw", c->kernel[1]));
 }
 
 typedef struct pool_case {
@@ -94,7 +95,8 @@ static bool add_pool_attrs(mpc_sample *s, const pool_case *c) {
 }
 
 static bool add_pooled(mpc_sample *s, const pool_case *c) {
-    int64_t h = (c->h + 2 * c->pad[0] - c->kernel[0]) / c->stride[0] + 1, w = (c->w + 2 * c->pad[1] - c->kernel[1]) / c->stride[1] + 1;
+    int64_t h = (c->h + 2 * c->pad[0] - c->kernel[0]) / c->stride[0] + 1,
+            w = (c->w + 2 * c->pad[1] - c->kernel[1]) / c->stride[1] + 1;
     return mpc_sample_reals(s, -1, 1, MPC_DIMS(2, h, w, c->c));
 }
 
@@ -109,7 +111,8 @@ bool mpc_sample_max_pool_grad(mpc_sample *s) {
     if (s->variant > POOL_CASES) return false;
     const pool_case *c = &pool_cases[s->variant % POOL_CASES];
     double spread = s->variant == POOL_CASES ? 0 : 1;
-    return mpc_sample_fixed(s, -spread, spread, MPC_DIMS(2, c->h, c->w, c->c)) && add_pooled(s, c) && add_pool_attrs(s, c);
+    return mpc_sample_fixed(s, -spread, spread, MPC_DIMS(2, c->h, c->w, c->c)) && add_pooled(s, c) &&
+           add_pool_attrs(s, c);
 }
 
 bool mpc_sample_avg_pool_grad(mpc_sample *s) {

@@ -1,5 +1,5 @@
-/* Samples of softmax, losses, normalisation, attention and the optimizer's ops. The saved operands of gradient ops are made by the forward
- * op, since an implementation may use either form of a redundant quantity. */
+/* Samples of softmax, losses, normalisation, attention and the optimizer's ops. The saved operands of gradient ops are
+ * made by the forward op, since an implementation may use either form of a redundant quantity. */
 #include "ir/eval/sample_util.h"
 #include "ir/rules.h"
 
@@ -30,22 +30,30 @@ bool mpc_sample_log_softmax_grad(mpc_sample *s) { return rows_grad(s, MPC_OP_log
 
 bool mpc_sample_cross_entropy(mpc_sample *s) {
     switch (s->variant) {
-    case 0: return mpc_sample_reals(s, -3, 3, MPC_DIMS(6, 10)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 10, MPC_DIMS(6));
-    case 1: return mpc_sample_reals(s, -3, 3, MPC_DIMS(2, 3, 67)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 67, MPC_DIMS(2, 3));
-    case 2: return mpc_sample_fixed(s, -90, 90, MPC_DIMS(5, 7)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 7, MPC_DIMS(5));
-    case 3: return mpc_sample_fixed(s, -3, 3, MPC_DIMS(20, 4)) && mpc_sample_integers(s, MPC_FMT_i32, -2, 6, MPC_DIMS(20));
-    default: return false;
+    case 0:
+        return mpc_sample_reals(s, -3, 3, MPC_DIMS(6, 10)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 10, MPC_DIMS(6));
+    case 1:
+        return mpc_sample_reals(s, -3, 3, MPC_DIMS(2, 3, 67)) &&
+               mpc_sample_integers(s, MPC_FMT_i32, 0, 67, MPC_DIMS(2, 3));
+    case 2:
+        return mpc_sample_fixed(s, -90, 90, MPC_DIMS(5, 7)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 7, MPC_DIMS(5));
+    case 3:
+        return mpc_sample_fixed(s, -3, 3, MPC_DIMS(20, 4)) && mpc_sample_integers(s, MPC_FMT_i32, -2, 6, MPC_DIMS(20));
+    default:
+        return false;
     }
 }
 
 bool mpc_sample_cross_entropy_grad(mpc_sample *s) {
     mpc_tensor results[2];
-    if (s->variant > 3 || !mpc_sample_cross_entropy(s) || !mpc_sample_forward(s, MPC_OP_cross_entropy, 2, results)) return false;
+    if (s->variant > 3 || !mpc_sample_cross_entropy(s) || !mpc_sample_forward(s, MPC_OP_cross_entropy, 2, results))
+        return false;
     return mpc_sample_append(s, &results[1]) && mpc_sample_reals(s, -1, 1, results[1].type.rank, results[1].type.dims);
 }
 
 bool mpc_sample_accuracy(mpc_sample *s) {
-    if (s->variant == 0) return mpc_sample_fixed(s, -1, 1, MPC_DIMS(30, 4)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 4, MPC_DIMS(30));
+    if (s->variant == 0)
+        return mpc_sample_fixed(s, -1, 1, MPC_DIMS(30, 4)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 4, MPC_DIMS(30));
     mpc_tensor *t = s->variant == 1 ? mpc_sample_operand(s, MPC_FMT_f32, MPC_DIMS(3, 10, 4)) : NULL; /* ties */
     for (int64_t i = 0; t != NULL && i < 120; i++) t->data[i] = (double)mpc_sample_int(s, 0, 3);
     return t != NULL && mpc_sample_integers(s, MPC_FMT_i32, 0, 4, MPC_DIMS(3, 10));
@@ -55,13 +63,15 @@ bool mpc_sample_loss_mean(mpc_sample *s) {
     if (s->variant > 3 || !mpc_sample_reals(s, -2, 2, MPC_DIMS(9, 13))) return false;
     if (s->variant == 0) return true;
     if (s->variant == 1) return mpc_sample_bools(s, MPC_DIMS(9, 13));
-    return mpc_sample_integers(s, MPC_FMT_bool, s->variant == 2 ? 0 : 1, s->variant == 2 ? 1 : 2, MPC_DIMS(9, 13)); /* none, all */
+    return mpc_sample_integers(s, MPC_FMT_bool, s->variant == 2 ? 0 : 1, s->variant == 2 ? 1 : 2,
+                               MPC_DIMS(9, 13)); /* none, all */
 }
 
 bool mpc_sample_loss_mean_grad(mpc_sample *s) {
     static const double counts[] = {117, 60, 0};
     if (s->variant > 2 || !mpc_sample_reals(s, 0.5, 2, MPC_SCALAR)) return false;
-    if (!mpc_sample_number(s, MPC_FMT_f32, counts[s->variant]) || !mpc_sample_attr_ints(s, "shape", MPC_DIMS(9, 13))) return false;
+    if (!mpc_sample_number(s, MPC_FMT_f32, counts[s->variant]) || !mpc_sample_attr_ints(s, "shape", MPC_DIMS(9, 13)))
+        return false;
     return s->variant == 0 || mpc_sample_integers(s, MPC_FMT_bool, 0, s->variant == 1 ? 2 : 1, MPC_DIMS(9, 13));
 }
 
@@ -91,7 +101,9 @@ bool mpc_sample_batch_norm(mpc_sample *s) {
            (s->variant == 0 || mpc_sample_attr(s, MPC_A_FLOAT("momentum", 0.3)));
 }
 
-bool mpc_sample_batch_norm_eval(mpc_sample *s) { return s->variant < 3 && mpc_sample_batch_norm(s) && (s->attr_count = 0, true); }
+bool mpc_sample_batch_norm_eval(mpc_sample *s) {
+    return s->variant < 3 && mpc_sample_batch_norm(s) && (s->attr_count = 0, true);
+}
 
 /* (x, gamma, mean, rstd, dy) after the forward op has run on its own operands */
 static bool norm_grad(mpc_sample *s, mpc_op_id forward) {
@@ -104,11 +116,15 @@ static bool norm_grad(mpc_sample *s, mpc_op_id forward) {
 }
 
 bool mpc_sample_layer_norm_grad(mpc_sample *s) { return mpc_sample_layer_norm(s) && norm_grad(s, MPC_OP_layer_norm); }
-bool mpc_sample_batch_norm_grad(mpc_sample *s) { return s->variant < 3 && mpc_sample_batch_norm(s) && norm_grad(s, MPC_OP_batch_norm); }
+bool mpc_sample_batch_norm_grad(mpc_sample *s) {
+    return s->variant < 3 && mpc_sample_batch_norm(s) && norm_grad(s, MPC_OP_batch_norm);
+}
 
 static bool add_qkv(mpc_sample *s, int64_t t, int64_t keys) {
-    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, t, 3, 8)) && mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) &&
-           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) && mpc_sample_attr(s, MPC_A_FLOAT("scale", 0.35355339059327373));
+    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, t, 3, 8)) &&
+           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) &&
+           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) &&
+           mpc_sample_attr(s, MPC_A_FLOAT("scale", 0.35355339059327373));
 }
 
 /* 0 plain, 1 causal, 2 key mask, 3 full mask with one row all masked, 4 causal and mask, 5 more keys than queries */
@@ -157,7 +173,8 @@ static bool add_tensors(mpc_sample *s, uint32_t count) {
 bool mpc_sample_sgd(mpc_sample *s) {
     if (s->variant > 2 || !add_tensors(s, 3) || !mpc_sample_number(s, MPC_FMT_f32, 0.05)) return false;
     if (s->variant == 0) return true;
-    return mpc_sample_attr(s, MPC_A_FLOAT("momentum", 0.9)) && mpc_sample_attr(s, MPC_A_FLOAT("decay", s->variant == 2 ? 0.01 : 0)) &&
+    return mpc_sample_attr(s, MPC_A_FLOAT("momentum", 0.9)) &&
+           mpc_sample_attr(s, MPC_A_FLOAT("decay", s->variant == 2 ? 0.01 : 0)) &&
            mpc_sample_attr(s, MPC_A_FLOAT("lr", s->variant == 2 ? 0.5 : 1));
 }
 
@@ -184,6 +201,8 @@ bool mpc_sample_schedule(mpc_sample *s) {
 bool mpc_sample_scaler_update(mpc_sample *s) {
     static const double scale[] = {65536, 65536, 65536, 16777216, 0.5}, steps[] = {17, 17, 1999, 1999, 3};
     if (s->variant > 4) return false;
-    return mpc_sample_number(s, MPC_FMT_f32, scale[s->variant]) && mpc_sample_number(s, MPC_FMT_i32, steps[s->variant]) &&
-           mpc_sample_number(s, MPC_FMT_bool, s->variant == 0) && mpc_sample_number(s, MPC_FMT_bool, s->variant > 0 && s->variant < 4);
+    return mpc_sample_number(s, MPC_FMT_f32, scale[s->variant]) &&
+           mpc_sample_number(s, MPC_FMT_i32, steps[s->variant]) &&
+           mpc_sample_number(s, MPC_FMT_bool, s->variant == 0) &&
+           mpc_sample_number(s, MPC_FMT_bool, s->variant > 0 && s->variant < 4);
 }

@@ -1,5 +1,5 @@
-/* Random operands: counter-based on (seed, op, variant, draw), so that a failing sample can be made again alone. Everything is f32 or
- * integer; whoever tests another format rounds. */
+/* Random operands: counter-based on (seed, op, variant, draw), so that a failing sample can be made again alone.
+ * Everything is f32 or integer; whoever tests another format rounds. */
 #include "ir/eval/sample_util.h"
 
 #include <float.h>
@@ -62,8 +62,9 @@ bool mpc_sample_integers(mpc_sample *s, mpc_format format, int64_t lo, int64_t h
     return true;
 }
 
-static const double specials[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 0.0, -0.0, 1.0, -1.0, 0x1p-149, -0x1.8p-130,
-                                  0x1p-126, (double)FLT_MAX, -(double)FLT_MAX, 0.37, -2.6, 1e-20, 3e9};
+static const double specials[] = {
+    (double)NAN, (double)INFINITY, -(double)INFINITY, 0.0,  -0.0, 1.0,   -1.0, 0x1p-149, -0x1.8p-130,
+    0x1p-126,    (double)FLT_MAX,  -(double)FLT_MAX,  0.37, -2.6, 1e-20, 3e9};
 const int64_t mpc_sample_special_count = sizeof specials / sizeof *specials;
 
 bool mpc_sample_specials(mpc_sample *s, int64_t every, int64_t count) {
@@ -111,8 +112,8 @@ static mpc_graph *forward_graph(const mpc_sample *s, mpc_op_id op, uint32_t coun
     if (b == NULL) return NULL;
     for (uint32_t i = 0; i < count; i++) {
         const mpc_type *t = &s->operands[i].type;
-        operands[i] = mpc_build_input(b, (const char[]){'o', (char)('a' + i), 0}, mpc_type_make(s->ctx, t->format, t->rank, t->dims),
-                                      NULL, 0);
+        operands[i] = mpc_build_input(b, (const char[]){'o', (char)('a' + i), 0},
+                                      mpc_type_make(s->ctx, t->format, t->rank, t->dims), NULL, 0);
     }
     mpc_build(b, op, operands, count, attrs, known_attrs(s, mpc_op_get(s->ctx, op), attrs));
     return mpc_builder_finish(b);

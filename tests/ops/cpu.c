@@ -1,5 +1,6 @@
-/* The cpu device against the evaluator: exactly rounded ops to the bit, the others within their bounds, in every format. All cases of one
- * op are one program, since compiling is what takes the time. Arguments: names of ops (none: all). */
+/* The cpu device against the evaluator: exactly rounded ops to the bit, the others within their bounds, in every
+ * format. All cases of one op are one program, since compiling is what takes the time. Arguments: names of ops (none:
+ * all). */
 #include "../check.h"
 #include "codegen/codegen.h"
 #include "harness.h"
@@ -105,7 +106,8 @@ int main(int argc, char **argv) {
     ops_comparison cmp = {.device = &cpu, .bits = true};
     if (ctx == NULL || mpc_passes_register(ctx) != MPC_OK) return 1;
     for (int i = 1; i < argc; i++) check_op(ctx, &loud, argv[i], &cmp);
-    for (mpc_op_id id = 0; argc == 1 && id < mpc_op_count(ctx); id++) check_op(ctx, &loud, mpc_op_get(ctx, id)->name, &cmp);
+    for (mpc_op_id id = 0; argc == 1 && id < mpc_op_count(ctx); id++)
+        check_op(ctx, &loud, mpc_op_get(ctx, id)->name, &cmp);
     fprintf(stderr, "%d cases, worst %.2g of the bound: %s\n", cmp.ran, cmp.worst, cmp.worst_label);
     mpc_context_destroy(ctx);
     return ops_result() | check_result();

@@ -1,5 +1,5 @@
-/* A composite's expansion is the composite: in f64 to the last digits, in exact mode (every primitive rounded to f32) within the op's
- * bounds, in every format. */
+/* A composite's expansion is the composite: in f64 to the last digits, in exact mode (every primitive rounded to f32)
+ * within the op's bounds, in every format. */
 #include "../check.h"
 #include "harness.h"
 #include "passes/pass.h"

@@ -1,5 +1,6 @@
-/* Every gradient rule against central differences in f64. The loss is a random projection of all results: a plain sum cannot see a scale
- * error in a softmax. Differences are taken along single elements and along one random direction of each operand. */
+/* Every gradient rule against central differences in f64. The loss is a random projection of all results: a plain sum
+ * cannot see a scale error in a softmax. Differences are taken along single elements and along one random direction of
+ * each operand. */
 #include <math.h>
 
 #include "../check.h"
@@ -19,16 +20,20 @@ typedef struct trial { /* a graph with states p0, p1, ... for the operands and a
     const mpc_tensor *operands; /* current values */
 } trial;
 
-static double weight_of(uint32_t result, int64_t i) { return (double)mpc_random_uniform(99, result, 0, (uint64_t)i) * 2 - 1; }
+static double weight_of(uint32_t result, int64_t i) {
+    return (double)mpc_random_uniform(99, result, 0, (uint64_t)i) * 2 - 1;
+}
 
 static bool is_exempt(const mpc_op *op, uint32_t result) {
     for (size_t i = 0; i < sizeof exempts / sizeof *exempts; i++)
-        if (strcmp(exempts[i].op, op->name) == 0 && result >= exempts[i].first && result <= exempts[i].last) return true;
+        if (strcmp(exempts[i].op, op->name) == 0 && result >= exempts[i].first && result <= exempts[i].last)
+            return true;
     return false;
 }
 
 static bool is_projected(const ops_case *c, uint32_t result) {
-    return !is_exempt(c->op, result) && mpc_format_is_float(mpc_value_format(c->graph, c->graph->outputs[result].value));
+    return !is_exempt(c->op, result) &&
+           mpc_format_is_float(mpc_value_format(c->graph, c->graph->outputs[result].value));
 }
 
 static bool is_parameter(const ops_case *c, uint32_t i) { return c->sample.differentiable[i]; }
@@ -46,8 +51,9 @@ static mpc_value_id project(mpc_builder *b, mpc_value_id result, uint32_t index)
     mpc_type type = *mpc_builder_type(b, result);
     int64_t axes[MPC_MAX_RANK];
     for (uint32_t i = 0; i < type.rank; i++) axes[i] = i;
-    mpc_value_id weight = mpc_build_input(b, (const char[]){'w', (char)('0' + index), 0},
-                                          mpc_type_make(mpc_builder_context(b), MPC_FMT_f32, type.rank, type.dims), NULL, 0);
+    mpc_value_id weight =
+        mpc_build_input(b, (const char[]){'w', (char)('0' + index), 0},
+                        mpc_type_make(mpc_builder_context(b), MPC_FMT_f32, type.rank, type.dims), NULL, 0);
     return mpc_build_reduce(b, MPC_OP_sum, mpc_build2(b, MPC_OP_mul, result, weight), axes, type.rank, false);
 }
 
@@ -99,13 +105,15 @@ static double slope(const ops_case *c, const mpc_graph *g, uint32_t i, const dou
     int64_t count = mpc_type_elements(&c->operands[i].type);
     for (int k = 0; k < 2; k++) {
         operands[i] = mpc_tensor_make(c->arena, &c->operands[i].type);
-        for (int64_t e = 0; e < count; e++) operands[i].data[e] = c->operands[i].data[e] + (k == 0 ? -step : step) * direction[e];
+        for (int64_t e = 0; e < count; e++)
+            operands[i].data[e] = c->operands[i].data[e] + (k == 0 ? -step : step) * direction[e];
         loss[k] = loss_at(&(trial){c, operands}, g);
     }
     return (loss[1] - loss[0]) / (2 * step);
 }
 
-static void check_direction(const ops_case *c, const mpc_graph *g, uint32_t i, const mpc_tensor *gradient, const double *direction) {
+static void check_direction(const ops_case *c, const mpc_graph *g, uint32_t i, const mpc_tensor *gradient,
+                            const double *direction) {
     int64_t count = mpc_type_elements(&gradient->type);
     double analytic = 0, scale = 1e-3;
     for (int64_t e = 0; e < count; e++) {
@@ -113,8 +121,8 @@ static void check_direction(const ops_case *c, const mpc_graph *g, uint32_t i, c
         scale += fabs(gradient->data[e] * direction[e]);
     }
     double numeric = slope(c, g, i, direction, 1e-5);
-    CHECK_MSG(fabs(analytic - numeric) <= 2e-6 * scale, "%s: gradient of operand %u is %.12g, by difference %.12g", c->label, i,
-              analytic, numeric);
+    CHECK_MSG(fabs(analytic - numeric) <= 2e-6 * scale, "%s: gradient of operand %u is %.12g, by difference %.12g",
+              c->label, i, analytic, numeric);
 }
 
 enum { PROBES = 6 };
@@ -137,12 +145,12 @@ static void check_case(const ops_case *c, const mpc_graph *loss, const mpc_graph
     CHECK(evaluate(&(trial){c, c->operands}, step, values));
     for (uint32_t i = 0; i < c->operand_count; i++) {
         if (!is_parameter(c, i)) continue;
-        mpc_value_id gradient = mpc_graph_find_output(step, (const char[]){'g', 'r', 'a', 'd', ':', 'p', (char)('a' + i), 0});
+        mpc_value_id gradient =
+            mpc_graph_find_output(step, (const char[]){'g', 'r', 'a', 'd', ':', 'p', (char)('a' + i), 0});
         mpc_tensor zero = mpc_tensor_make(c->arena, &c->operands[i].type); /* no output: no influence */
         check_operand(c, loss, i, gradient != MPC_NONE ? &values[gradient] : &zero);
     }
 }
-
 
 /* By a rule, or by differentiating the expansion. */
 static bool has_gradient(const mpc_op *op) {

@@ -1,5 +1,5 @@
-/* See harness.h. Operands are converted to the format under test one by one, as far as the op's shape rule accepts it: so f32-only operands
- * (a bias, statistics) stay what they are without a list of them. */
+/* See harness.h. Operands are converted to the format under test one by one, as far as the op's shape rule accepts it:
+ * so f32-only operands (a bias, statistics) stay what they are without a list of them. */
 #include "harness.h"
 
 #include <float.h>
@@ -54,7 +54,8 @@ static void convert_operands(ops_case *c, const mpc_format *formats) {
         int64_t count = mpc_type_elements(&type);
         type.format = formats[i];
         c->operands[i] = mpc_tensor_make(c->arena, &type);
-        for (int64_t k = 0; k < count; k++) c->operands[i].data[k] = mpc_round_to(formats[i], c->sample.operands[i].data[k]);
+        for (int64_t k = 0; k < count; k++)
+            c->operands[i].data[k] = mpc_round_to(formats[i], c->sample.operands[i].data[k]);
     }
 }
 
@@ -86,8 +87,8 @@ static void visit_format(const walk *w, ops_case *c, mpc_format format, bool wid
     c->format = format;
     c->widened = widened;
     c->result_count = g->output_count;
-    snprintf(c->label, sizeof c->label, "%s, variant %u, %s%s", c->op->name, c->sample.variant, mpc_format_get(format)->name,
-             widened ? " to f32" : "");
+    snprintf(c->label, sizeof c->label, "%s, variant %u, %s%s", c->op->name, c->sample.variant,
+             mpc_format_get(format)->name, widened ? " to f32" : "");
     convert_operands(c, formats);
     w->visit(c, w->user);
     if (w->arena == NULL) mpc_graph_destroy(g);
@@ -96,7 +97,8 @@ static void visit_format(const walk *w, ops_case *c, mpc_format format, bool wid
 static bool visit_variant(walk *w, mpc_op_id id, uint32_t variant) {
     static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
     mpc_context *ctx = w->ctx;
-    ops_case c = {.ctx = ctx, .arena = w->arena != NULL ? w->arena : mpc_arena_create(), .op = mpc_op_get(ctx, id), .id = id};
+    ops_case c = {
+        .ctx = ctx, .arena = w->arena != NULL ? w->arena : mpc_arena_create(), .op = mpc_op_get(ctx, id), .id = id};
     c.sample = (mpc_sample){.ctx = ctx, .op = c.op, .seed = 20240607, .variant = variant, .arena = c.arena};
     bool more = c.op->sample(&c.sample);
     for (size_t f = 0; more && f < sizeof formats / sizeof *formats; f++) {
@@ -171,7 +173,10 @@ bool ops_run_ref(const ops_device *device, const ops_case *c, mpc_tensor *result
 
 /* Distance from |x| to the next value of the format. */
 static double ulp_of(mpc_format format, double x) {
-    int fraction = format == MPC_FMT_f32 ? 23 : format == MPC_FMT_f64 ? 52 : mpc_format_get(format)->fmt.fraction_bits, exponent;
+    int fraction = format == MPC_FMT_f32   ? 23
+                   : format == MPC_FMT_f64 ? 52
+                                           : mpc_format_get(format)->fmt.fraction_bits,
+        exponent;
     double least = mpc_numfmt_min_subnormal(&mpc_format_get(format)->fmt);
     if (x == 0) return least;
     frexp(fabs(x), &exponent);
@@ -257,8 +262,8 @@ static void judge(const ops_case *c, ops_comparison *cmp, uint32_t i, const mpc_
     int64_t at = -1;
     if (cmp->bits && (c->op->flags & MPC_OPF_EXACT) != 0) {
         at = ops_first_difference(got, exact);
-        CHECK_MSG(at < 0, "%s on %s: result %u, element %lld is %.9g, must be %.9g to the bit", c->label, cmp->device->name, i,
-                  (long long)at, got->data[at], exact->data[at]);
+        CHECK_MSG(at < 0, "%s on %s: result %u, element %lld is %.9g, must be %.9g to the bit", c->label,
+                  cmp->device->name, i, (long long)at, got->data[at], exact->data[at]);
     }
     ops_bound bound = cmp->bound != NULL ? *cmp->bound : ops_bound_of(c->op, c->format);
     mpc_format format = cmp->f64 && mpc_format_is_float(got->type.format) ? MPC_FMT_f64 : got->type.format;

@@ -1,13 +1,17 @@
-/* Values that hand calculation or theory gives, where a mistake shared by the evaluator and its gradient would go unseen. */
+/* Values that hand calculation or theory gives, where a mistake shared by the evaluator and its gradient would go
+ * unseen. */
 #include <math.h>
 
 #include "../check.h"
 #include "ir/builder.h"
 #include "ir/eval/eval.h"
 
-#define DIMS(...) (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
-#define INTS(key, ...) MPC_A_INTS(key, ((const int64_t[]){__VA_ARGS__}), sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define VALUES(...) (const double[]){__VA_ARGS__}
+#define DIMS(...) \
+    (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+#define INTS(key, ...) \
+    MPC_A_INTS(key, ((const int64_t[]){__VA_ARGS__}), sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define VALUES(...) \
+    (const double[]) { __VA_ARGS__ }
 
 enum { MAX = 8 };
 
@@ -52,7 +56,8 @@ static const double *run(call *c) {
     mpc_value_id operands[MAX];
     for (uint32_t i = 0; i < c->operand_count; i++) {
         const mpc_type *t = &c->operands[i].type;
-        operands[i] = mpc_build_input(b, (const char[]){(char)('a' + i), 0}, mpc_type_make(c->ctx, t->format, t->rank, t->dims), NULL, 0);
+        operands[i] = mpc_build_input(b, (const char[]){(char)('a' + i), 0},
+                                      mpc_type_make(c->ctx, t->format, t->rank, t->dims), NULL, 0);
     }
     mpc_build(b, c->op, operands, c->operand_count, c->attrs, c->attr_count);
     mpc_graph *g = mpc_builder_finish(b);
@@ -66,11 +71,14 @@ static void expect_near(const char *what, const double *got, const double *want,
     CHECK_MSG(got != NULL, "%s: no result", what);
     for (int i = 0; got != NULL && i < count; i++) {
         bool same = (got[i] != got[i] && want[i] != want[i]) || got[i] == want[i];
-        CHECK_MSG(same || fabs(got[i] - want[i]) <= tolerance, "%s: element %d is %.9g, not %.9g", what, i, got[i], want[i]);
+        CHECK_MSG(same || fabs(got[i] - want[i]) <= tolerance, "%s: element %d is %.9g, not %.9g", what, i, got[i],
+                  want[i]);
     }
 }
 
-static void expect(const char *what, const double *got, const double *want, int count) { expect_near(what, got, want, count, 0); }
+static void expect(const char *what, const double *got, const double *want, int count) {
+    expect_near(what, got, want, count, 0);
+}
 
 static void convolution_with_padding_and_stride(void) {
     call c = begin(MPC_OP_conv2d);
@@ -83,7 +91,8 @@ static void convolution_with_padding_and_stride(void) {
 }
 
 static void convolution_axes_are_not_mixed_up(void) {
-    call c = begin(MPC_OP_conv2d); /* 3 rows of 1..5, 11..15, 21..25; taps two rows apart, 1 + 10 times; every second column */
+    call c = begin(
+        MPC_OP_conv2d); /* 3 rows of 1..5, 11..15, 21..25; taps two rows apart, 1 + 10 times; every second column */
     values(&c, MPC_FMT_f32, DIMS(1, 3, 5, 1), VALUES(1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21, 22, 23, 24, 25));
     values(&c, MPC_FMT_f32, DIMS(2, 1, 1, 1), VALUES(1, 10));
     attr(&c, INTS("stride", 1, 2));
@@ -94,7 +103,8 @@ static void convolution_axes_are_not_mixed_up(void) {
 }
 
 static void convolution_in_groups(void) {
-    call c = begin(MPC_OP_conv2d); /* 2 groups of one channel, two outputs each; the third operand is a bias; then relu */
+    call c =
+        begin(MPC_OP_conv2d); /* 2 groups of one channel, two outputs each; the third operand is a bias; then relu */
     values(&c, MPC_FMT_f32, DIMS(1, 1, 1, 2), VALUES(3, 5));
     values(&c, MPC_FMT_f32, DIMS(1, 1, 1, 4), VALUES(1, 2, 10, -20));
     values(&c, MPC_FMT_f32, DIMS(4), VALUES(0.5, 0.5, 0.5, 0.5));
@@ -115,7 +125,7 @@ static void linear_rounds_once_after_bias(void) {
 
 static void matmul_transposes_what_is_stored(void) {
     call c = begin(MPC_OP_matmul);
-    values(&c, MPC_FMT_f32, DIMS(3, 2), VALUES(1, 4, 2, 5, 3, 6)); /* of [[1,2,3],[4,5,6]] */
+    values(&c, MPC_FMT_f32, DIMS(3, 2), VALUES(1, 4, 2, 5, 3, 6));    /* of [[1,2,3],[4,5,6]] */
     values(&c, MPC_FMT_f32, DIMS(2, 3), VALUES(7, 9, 11, 8, 10, 12)); /* of [[7,8],[9,10],[11,12]] */
     attr(&c, MPC_A_BOOL("ta", true));
     attr(&c, MPC_A_BOOL("tb", true));
@@ -340,7 +350,8 @@ static void schedule_warms_up_and_ends(void) {
 }
 
 static void scaler_grows_and_backs_off(void) {
-    static const double in[][4] = {{1024, 1999, 0, 1}, {1024, 5, 1, 0}, {1024, 5, 0, 0}, {16777216, 1999, 0, 1}, {1, 0, 1, 1}};
+    static const double in[][4] = {
+        {1024, 1999, 0, 1}, {1024, 5, 1, 0}, {1024, 5, 0, 0}, {16777216, 1999, 0, 1}, {1, 0, 1, 1}};
     static const double out[][2] = {{2048, 0}, {512, 0}, {1024, 5}, {16777216, 0}, {0.5, 0}};
     for (int i = 0; i < 5; i++) {
         call c = begin(MPC_OP_scaler_update);

@@ -1,5 +1,5 @@
-/* Whatever allocation fails, evaluation says so and touches nothing it doesn't have. Each op's first sample, the n-th allocation failing
- * for every n until it passes. */
+/* Whatever allocation fails, evaluation says so and touches nothing it doesn't have. Each op's first sample, the n-th
+ * allocation failing for every n until it passes. */
 #include "../check.h"
 #include "base/alloc.h"
 #include "harness.h"

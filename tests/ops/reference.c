@@ -1,5 +1,5 @@
-/* docs/ops.md is what the op registry says. `test_ops_reference --print > docs/ops.md` writes it, without arguments the test
- * compares. */
+/* docs/ops.md is what the op registry says. `test_ops_reference --print > docs/ops.md` writes it, without arguments the
+ * test compares. */
 #include <stdlib.h>
 
 #include "../check.h"
@@ -12,7 +12,8 @@ typedef struct section {
 
 static const section sections[] = {
     {MPC_KIND_STRUCT, "Structure", "Values that no operand determines."},
-    {MPC_KIND_EWISE, "Elementwise", "Operands broadcast as in numpy; an element of the result depends on the matching elements only."},
+    {MPC_KIND_EWISE, "Elementwise",
+     "Operands broadcast as in numpy; an element of the result depends on the matching elements only."},
     {MPC_KIND_REDUCE, "Reductions", "Accumulate in f32 whatever the storage."},
     {MPC_KIND_VIEW, "Views", "Move elements and change none."},
     {MPC_KIND_MATMUL, "Matrix products", "Exact products, f32 accumulation, one rounding."},
@@ -21,22 +22,29 @@ static const section sections[] = {
     {MPC_KIND_GATHER, "Look-ups", "By integer index."},
     {MPC_KIND_RANDOM, "Random numbers", "Counter-based: the same on every device."},
     {MPC_KIND_NORM, "Norms", "Over a list of tensors."},
-    {MPC_KIND_COMPOSITE, "Composites", "Keep their name through gradients and precision assignment, then expand into the ops above."},
+    {MPC_KIND_COMPOSITE, "Composites",
+     "Keep their name through gradients and precision assignment, then expand into the ops above."},
 };
 
 static const char *class_text(mpc_class cls) {
     switch (cls) {
-    case MPC_CLASS_LOW: return "LOW: gains from 16-bit operands";
-    case MPC_CLASS_HIGH: return "HIGH: f32 inside";
-    case MPC_CLASS_FOLLOW: return "FOLLOW: as its neighbours";
-    case MPC_CLASS_CLEAR: return "CLEAR: never a reason for a cast";
-    default: return "no class: never assigned a format";
+    case MPC_CLASS_LOW:
+        return "LOW: gains from 16-bit operands";
+    case MPC_CLASS_HIGH:
+        return "HIGH: f32 inside";
+    case MPC_CLASS_FOLLOW:
+        return "FOLLOW: as its neighbours";
+    case MPC_CLASS_CLEAR:
+        return "CLEAR: never a reason for a cast";
+    default:
+        return "no class: never assigned a format";
     }
 }
 
 static void print_operands(const mpc_op *op, mpc_str *out) {
     if (op->max_operands == UINT32_MAX) mpc_str_printf(out, "%u or more operands", op->min_operands);
-    else if (op->max_operands != op->min_operands) mpc_str_printf(out, "%u to %u operands", op->min_operands, op->max_operands);
+    else if (op->max_operands != op->min_operands)
+        mpc_str_printf(out, "%u to %u operands", op->min_operands, op->max_operands);
     else if (op->max_operands == 0) mpc_str_append(out, "no operands");
     else mpc_str_printf(out, "%u operand%s", op->max_operands, op->max_operands > 1 ? "s" : "");
     mpc_str_printf(out, ", %u result%s", op->result_count, op->result_count > 1 ? "s" : "");
@@ -50,12 +58,24 @@ static void print_ints(mpc_int_list list, mpc_str *out) {
 static void print_default(const mpc_context *ctx, const mpc_attr_spec *spec, mpc_str *out) {
     const mpc_attr *a = &spec->fallback;
     switch (spec->kind) {
-    case MPC_ATTR_INT: mpc_str_printf(out, "%lld", (long long)a->i); return;
-    case MPC_ATTR_FLOAT: mpc_str_printf(out, "%.9g", a->f); return;
-    case MPC_ATTR_BOOL: mpc_str_append(out, a->b ? "true" : "false"); return;
-    case MPC_ATTR_STR: mpc_str_printf(out, "\"%s\"", mpc_sym_text(ctx, a->s)); return;
-    case MPC_ATTR_FORMAT: mpc_str_append(out, a->format == MPC_FMT_none ? "none" : mpc_format_get(a->format)->name); return;
-    case MPC_ATTR_INTS: print_ints(a->ints, out); return;
+    case MPC_ATTR_INT:
+        mpc_str_printf(out, "%lld", (long long)a->i);
+        return;
+    case MPC_ATTR_FLOAT:
+        mpc_str_printf(out, "%.9g", a->f);
+        return;
+    case MPC_ATTR_BOOL:
+        mpc_str_append(out, a->b ? "true" : "false");
+        return;
+    case MPC_ATTR_STR:
+        mpc_str_printf(out, "\"%s\"", mpc_sym_text(ctx, a->s));
+        return;
+    case MPC_ATTR_FORMAT:
+        mpc_str_append(out, a->format == MPC_FMT_none ? "none" : mpc_format_get(a->format)->name);
+        return;
+    case MPC_ATTR_INTS:
+        print_ints(a->ints, out);
+        return;
     }
 }
 
@@ -90,8 +110,10 @@ static void print_op(const mpc_context *ctx, const mpc_op *op, mpc_str *out) {
 }
 
 static void print_reference(const mpc_context *ctx, mpc_str *out) {
-    mpc_str_append(out, "# Ops\n\nGenerated from the op table (`ir/ops.def`); `tests/ops/reference.c` writes and checks this page.\n"
-                        "Every op computes in f32 on its operands as stored and rounds each result once, to nearest even.\n\n");
+    mpc_str_append(
+        out,
+        "# Ops\n\nGenerated from the op table (`ir/ops.def`); `tests/ops/reference.c` writes and checks this page.\n"
+        "Every op computes in f32 on its operands as stored and rounds each result once, to nearest even.\n\n");
     for (size_t s = 0; s < sizeof sections / sizeof *sections; s++) {
         mpc_str_printf(out, "## %s\n\n%s\n\n", sections[s].title, sections[s].text);
         for (mpc_op_id id = 0; id < mpc_op_count(ctx); id++)
@@ -124,7 +146,7 @@ int main(int argc, char **argv) {
     }
     char *page = read_file("docs/ops.md");
     CHECK_MSG(page != NULL && strcmp(page, mpc_str_cstr(&out)) == 0, "docs/ops.md is not what the op table says: "
-                                                                      "test_ops_reference --print > docs/ops.md");
+                                                                     "test_ops_reference --print > docs/ops.md");
     free(page);
     mpc_str_free(&out);
     mpc_context_destroy(ctx);

@@ -1,16 +1,24 @@
-/* What shape rules infer and refuse, and the sentence a refusal gives. One line of the table is one node in a few words:
- * operand types, attributes, and the result types or the message. */
+/* What shape rules infer and refuse, and the sentence a refusal gives. One line of the table is one node in a few
+ * words: operand types, attributes, and the result types or the message. */
 #include "../check.h"
 #include "ir/builder.h"
 
 /* initialisers of static data, unlike the MPC_A_ macros */
-#define INT(k, v) {.key = k, .kind = MPC_ATTR_INT, .i = v}
-#define FLOAT(k, v) {.key = k, .kind = MPC_ATTR_FLOAT, .f = v}
-#define BOOL(k, v) {.key = k, .kind = MPC_ATTR_BOOL, .i = v}
-#define STR(k, v) {.key = k, .kind = MPC_ATTR_STR, .s = v}
-#define FORMAT(k, v) {.key = k, .kind = MPC_ATTR_FORMAT, .format = v}
+#define INT(k, v) \
+    { .key = k, .kind = MPC_ATTR_INT, .i = v }
+#define FLOAT(k, v) \
+    { .key = k, .kind = MPC_ATTR_FLOAT, .f = v }
+#define BOOL(k, v) \
+    { .key = k, .kind = MPC_ATTR_BOOL, .i = v }
+#define STR(k, v) \
+    { .key = k, .kind = MPC_ATTR_STR, .s = v }
+#define FORMAT(k, v) \
+    { .key = k, .kind = MPC_ATTR_FORMAT, .format = v }
 #define INTS(k, ...) \
-    {.key = k, .kind = MPC_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__}, .count = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)}
+    { \
+        .key = k, .kind = MPC_ATTR_INTS, .ints = (const int64_t[]){__VA_ARGS__}, \
+        .count = sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t) \
+    }
 
 typedef struct row {
     mpc_op_id op;
@@ -59,14 +67,22 @@ static const row rows[] = {
     {MPC_OP_linear, "f32[7,3] f32[3,4] bf16[4]", "! operand 2 must be f32, it is bf16", {{0}}},
     {MPC_OP_linear, "f32[7,3] f32[4,4]", "! last dim of [7,3] must be the first of the weight [4,4]", {{0}}},
     {MPC_OP_linear, "f32[7,3] f32[3,4]", "! act must be none or relu, it is tanh", {STR("act", "tanh")}},
-    {MPC_OP_conv2d, "f32[2,8,9,4] f32[3,3,2,6]", "f32[2,4,5,6]", {INTS("stride", 2, 2), INTS("pad", 1, 1), INT("groups", 2)}},
+    {MPC_OP_conv2d,
+     "f32[2,8,9,4] f32[3,3,2,6]",
+     "f32[2,4,5,6]",
+     {INTS("stride", 2, 2), INTS("pad", 1, 1), INT("groups", 2)}},
     {MPC_OP_conv2d, "f32[2,8,9,4] f32[3,3,3,6]", "! 4 channels in 1 groups need weights", {{0}}},
     {MPC_OP_conv2d, "f32[2,2,9,4] f32[3,3,4,6]", "! a window of 3 does not fit into 2", {{0}}},
-    {MPC_OP_conv2d_grad_input, "f32[2,4,5,6] f32[3,3,4,6]", "f32[2,8,9,4]",
+    {MPC_OP_conv2d_grad_input,
+     "f32[2,4,5,6] f32[3,3,4,6]",
+     "f32[2,8,9,4]",
      {INT("h", 8), INT("w", 9), INTS("stride", 2, 2), INTS("pad", 1, 1)}},
     {MPC_OP_conv2d_grad_weight, "f32[2,8,9,4] f32[2,6,7,6]", "f32[3,3,4,6]", {INT("kh", 3), INT("kw", 3)}},
     {MPC_OP_max_pool, "bf16[2,5,5,3]", "bf16[2,2,2,3]", {INTS("kernel", 3, 3), INTS("stride", 2, 2)}},
-    {MPC_OP_max_pool, "f32[2,5,5,3]", "! pad must be smaller than kernel", {INTS("kernel", 2, 2), INTS("stride", 2, 2), INTS("pad", 2, 0)}},
+    {MPC_OP_max_pool,
+     "f32[2,5,5,3]",
+     "! pad must be smaller than kernel",
+     {INTS("kernel", 2, 2), INTS("stride", 2, 2), INTS("pad", 2, 0)}},
     {MPC_OP_embedding, "bf16[10,4] i32[2,3]", "bf16[2,3,4]", {{0}}},
     {MPC_OP_embedding, "f32[10,4] f32[2]", "! operand 1 must be an integer, it is f32", {{0}}},
     {MPC_OP_embedding_grad, "f16[2,3,4] i32[2,3]", "f32[10,4]", {INT("rows", 10)}},
@@ -80,15 +96,26 @@ static const row rows[] = {
     {MPC_OP_layer_norm, "bf16[5,7] f32[7] f32[7]", "bf16[5,7] f32[5] f32[5]", {{0}}},
     {MPC_OP_layer_norm, "bf16[5,7] bf16[7] f32[7]", "! operand 1 must be f32, it is bf16", {{0}}},
     {MPC_OP_batch_norm, "f16[5,7] f32[7] f32[7] f32[7] f32[7]", "f16[5,7] f32[7] f32[7] f32[7] f32[7]", {{0}}},
-    {MPC_OP_attention, "bf16[2,5,3,8] bf16[2,6,3,8] bf16[2,6,3,8] bool[6]", "bf16[2,5,3,8] f32[2,3,5]", {FLOAT("scale", 1)}},
-    {MPC_OP_attention, "f32[2,5,3,8] f32[2,6,3,8] f32[2,6,3,8]", "! causal attention needs as many keys as queries",
+    {MPC_OP_attention,
+     "bf16[2,5,3,8] bf16[2,6,3,8] bf16[2,6,3,8] bool[6]",
+     "bf16[2,5,3,8] f32[2,3,5]",
+     {FLOAT("scale", 1)}},
+    {MPC_OP_attention,
+     "f32[2,5,3,8] f32[2,6,3,8] f32[2,6,3,8]",
+     "! causal attention needs as many keys as queries",
      {FLOAT("scale", 1), BOOL("causal", true)}},
-    {MPC_OP_attention, "f32[2,5,3,8] f32[2,5,3,8] f32[2,5,3,8] bool[3]", "! mask [3] doesn't broadcast to", {FLOAT("scale", 1)}},
+    {MPC_OP_attention,
+     "f32[2,5,3,8] f32[2,5,3,8] f32[2,5,3,8] bool[3]",
+     "! mask [3] doesn't broadcast to",
+     {FLOAT("scale", 1)}},
     {MPC_OP_dropout, "bf16[5] i64[] i32[]", "bf16[5]", {FLOAT("rate", 0.5), INT("stream", 1)}},
     {MPC_OP_dropout, "f32[5] i64[] i32[]", "! rate must lie in [0, 1), it is 1", {FLOAT("rate", 1), INT("stream", 1)}},
     {MPC_OP_adamw, "f32[3] f32[3] f32[3] f32[3] f32[] i32[]", "f32[3] f32[3] f32[3]", {{0}}},
     {MPC_OP_adamw, "f32[3] bf16[3] f32[3] f32[3] f32[] i32[]", "! operand 1 must be f32, it is bf16", {{0}}},
-    {MPC_OP_schedule, "i32[]", "! kind must be constant or cosine, it is step", {FLOAT("rate", 1), STR("kind", "step")}},
+    {MPC_OP_schedule,
+     "i32[]",
+     "! kind must be constant or cosine, it is step",
+     {FLOAT("rate", 1), STR("kind", "step")}},
     {MPC_OP_scaler_update, "f32[] i32[] bool[] bool[]", "f32[] i32[]", {{0}}},
     {MPC_OP_global_norm, "f32[3] bf16[2,2]", "f32[]", {{0}}},
 };
@@ -135,8 +162,10 @@ static void check_row(mpc_context *ctx, const mpc_diag_list *list, const row *r)
     if (first != MPC_NONE) print_results(b, first, mpc_op_get(ctx, r->op)->result_count, &got);
     else if (mpc_diag_list_count(list) > before) mpc_str_printf(&got, "! %s", mpc_diag_list_get(list, before)->message);
     bool refusal = r->expected[0] == '!';
-    bool same = refusal ? strstr(mpc_str_cstr(&got), r->expected + 2) != NULL : strcmp(mpc_str_cstr(&got), r->expected) == 0;
-    CHECK_MSG(same, "%s(%s) gives \"%s\", not \"%s\"", mpc_op_get(ctx, r->op)->name, r->operands, mpc_str_cstr(&got), r->expected);
+    bool same =
+        refusal ? strstr(mpc_str_cstr(&got), r->expected + 2) != NULL : strcmp(mpc_str_cstr(&got), r->expected) == 0;
+    CHECK_MSG(same, "%s(%s) gives \"%s\", not \"%s\"", mpc_op_get(ctx, r->op)->name, r->operands, mpc_str_cstr(&got),
+              r->expected);
     mpc_str_free(&got);
     mpc_builder_destroy(b);
 }

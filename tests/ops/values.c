@@ -1,5 +1,5 @@
-/* Every op's evaluation in exact mode is within one rounding (to f32, then to the result's format) of its evaluation in f64, and what an
- * op stores is a value of its format. */
+/* Every op's evaluation in exact mode is within one rounding (to f32, then to the result's format) of its evaluation in
+ * f64, and what an op stores is a value of its format. */
 #include "../check.h"
 #include "harness.h"
 
