@@ -224,6 +224,7 @@ static mpc_value_id fold_relu(folder *f) {
     mpc_rewrite_attrs(graph(f), n, attrs);
     attrs[copy.attr_count] = MPC_A_STR("act", "relu");
     mpc_rewrite_dress(&f->rw, f->n);
+    mpc_builder_set_why(f->rw.b, copy.why);
     mpc_format format = mpc_type_get(f->rw.in->ctx, result_type(f))->format;
     return mpc_build_as(f->rw.b, copy.op, operands, copy.operand_count, attrs, copy.attr_count + 1, format);
 }

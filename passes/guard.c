@@ -111,9 +111,10 @@ static void decide(guard *q) {
     else judge_single(q);
     name(q, "step.ended");
     q->ended = both(q, q->update, q->go);
-    mpc_value_id good = both(q, q->ended, not(q, q->bad)), valid = some_valid(q);
+    mpc_value_id good = not(q, q->bad), valid = some_valid(q);
     if (valid != MPC_NONE) good = both(q, good, valid);
-    q->ok = good;
+    name(q, "step.ok");
+    q->ok = both(q, q->ended, good);
     name(q, "step.refused");
     q->refused = both(q, q->ended, q->bad);
 }
@@ -173,6 +174,11 @@ static bool ends_with_window(const guard *q, const mpc_next *next) {
     return n != NULL && n->op == MPC_OP_where && mpc_operand(q->rw.in, n, 0) == q->old_update;
 }
 
+static void name_next(guard *q, mpc_value_id state) {
+    const char *text = mpc_arena_printf(q->rw.scratch, "%s.next", mpc_value_name(q->rw.in, state));
+    name(q, text == NULL ? "next" : text);
+}
+
 static mpc_value_id zero_next(guard *q, const mpc_next *next) {
     const mpc_value_id *map = q->rw.map;
     mpc_value_id value = map[next->value];
@@ -180,6 +186,7 @@ static mpc_value_id zero_next(guard *q, const mpc_next *next) {
         mpc_value_id zero = mpc_build_const(q->rw.b, 0, mpc_value_format(q->rw.in, next->state));
         value = select(q, q->refused, zero, value);
     }
+    name_next(q, next->state);
     return select(q, q->go, value, map[next->state]);
 }
 
@@ -189,6 +196,7 @@ static mpc_value_id guarded_next(guard *q, const mpc_next *next) {
     const char *skip = mpc_attr_str(q->rw.in, state, "skip");
     mpc_value_id old = map[next->state];
     if (next->value == next->state) return old;
+    name_next(q, next->state);
     if (strcmp(skip, "keep") == 0) return select(q, q->ok, map[without_window_select(q, next)], old);
     if (strcmp(skip, "zero") == 0) return zero_next(q, next);
     if (strcmp(skip, "advance") == 0) return select(q, q->go, map[next->value], old);
@@ -209,9 +217,10 @@ static void bind_states(guard *q, mpc_value_id *shown) {
     }
 }
 
-static mpc_value_id count_if(guard *q, const char *state, mpc_value_id condition) {
+static mpc_value_id count_if(guard *q, const char *state, const char *next_name, mpc_value_id condition) {
     mpc_value_id old = scalar_state(q, state, MPC_FMT_i32, "advance", "counter");
     mpc_value_id more = op2(q, MPC_OP_add, old, mpc_build_const(q->rw.b, 1, MPC_FMT_i32));
+    name(q, next_name);
     mpc_value_id next = select(q, condition, more, old);
     mpc_build_next(q->rw.b, old, next);
     return next;
@@ -225,8 +234,8 @@ static void bind_outputs(guard *q, const mpc_value_id *shown) {
                          shown[old] == MPC_NONE ? q->rw.map[old] : shown[old]);
     }
     mpc_build_output(q->rw.b, "finite", q->finite);
-    mpc_build_output(q->rw.b, "skipped", count_if(q, "step.skipped", q->refused));
-    count_if(q, "step.attempts", q->ended);
+    mpc_build_output(q->rw.b, "skipped", count_if(q, "step.skipped", "step.skipped.next", q->refused));
+    count_if(q, "step.attempts", "step.attempts.next", q->ended);
 }
 
 /* --- the old graph --- */

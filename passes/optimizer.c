@@ -23,6 +23,8 @@ typedef struct optimizer {
     mpc_value_id flush;  /* bool input, with accumulation */
     mpc_value_id update; /* bool []: this micro-step ends a window */
     mpc_value_id zero;   /* f32 [] */
+    mpc_value_id *sums;  /* by parameter: what the norm is taken of */
+    mpc_value_id total;  /* f32 []: what the sums are divided by, with accumulation */
     mpc_value_id norm, rate, applied, next_applied;
 } optimizer;
 
@@ -71,7 +73,7 @@ static void end_window_state(optimizer *p, mpc_value_id state, mpc_value_id next
 static void find_window_end(optimizer *p) {
     mpc_builder *b = p->rw.b;
     mpc_value_id micro = scalar_state(p, "window.micro", MPC_FMT_i32, "zero");
-    mpc_value_id next = mpc_build2(b, MPC_OP_add, micro, mpc_build_const(b, 1, MPC_FMT_i32));
+    mpc_value_id one = mpc_build_const(b, 1, MPC_FMT_i32), next = mpc_build2(b, MPC_OP_add, micro, one);
     mpc_value_id full = mpc_build2(b, MPC_OP_ge, next, mpc_build_const(b, (double)p->accumulate, MPC_FMT_i32));
     p->update = named(p, "window.update", MPC_OP_or, full, p->flush);
     end_window_state(p, micro, next, MPC_FMT_i32);
@@ -99,18 +101,22 @@ static void accumulate_gradients(optimizer *p) {
         mpc_value_id sum = like_parameter(p, q, "acc", "zero", "accum");
         mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, weight));
         end_window_state(p, sum, next, MPC_FMT_f32);
+        p->sums[i] = next;
         q->gradient = named(p, path_of(p, q, "mean"), MPC_OP_div, next, total);
     }
+    p->total = total;
 }
 
 /* --- norm, clipping --- */
 
+/* With accumulation the norm of the sums over what counted, so that a micro-step that ends no window needs no means. */
 static void measure_norm(optimizer *p) {
-    mpc_value_id *gradients = mpc_rewrite_scratch(&p->rw, p->count, sizeof *gradients);
-    if (gradients == NULL) return;
-    for (uint32_t i = 0; i < p->count; i++) gradients[i] = p->parameters[i].gradient;
-    mpc_builder_set_name(p->rw.b, "grad_norm");
-    p->norm = p->count == 0 ? f32_const(p, 0) : mpc_build(p->rw.b, MPC_OP_global_norm, gradients, p->count, NULL, 0);
+    bool accumulates = p->accumulate > 1;
+    if (!accumulates)
+        for (uint32_t i = 0; i < p->count; i++) p->sums[i] = p->parameters[i].gradient;
+    mpc_builder_set_name(p->rw.b, accumulates ? "window.norm" : "grad_norm");
+    p->norm = p->count == 0 ? f32_const(p, 0) : mpc_build(p->rw.b, MPC_OP_global_norm, p->sums, p->count, NULL, 0);
+    if (accumulates) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
 }
 
 /* min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses. */
@@ -130,8 +136,8 @@ static void clip_gradients(optimizer *p) {
 static void set_rate(optimizer *p) {
     mpc_builder *b = p->rw.b;
     p->applied = scalar_state(p, "step.applied", MPC_FMT_i32, "keep");
-    mpc_builder_set_name(b, "step.number");
-    p->next_applied = mpc_build2(b, MPC_OP_add, p->applied, mpc_build_const(b, 1, MPC_FMT_i32));
+    mpc_value_id one = mpc_build_const(b, 1, MPC_FMT_i32);
+    p->next_applied = named(p, "step.number", MPC_OP_add, p->applied, one);
     mpc_attr_arg attrs[5] = {
         MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),     MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr")),
         MPC_A_FLOAT("warmup", mpc_option_float(p->o, "warmup")), MPC_A_FLOAT("total", mpc_option_float(p->o, "total")),
@@ -227,7 +233,8 @@ static void copy_graph(optimizer *p) {
 static void collect_parameters(optimizer *p) {
     const mpc_graph *g = p->rw.in;
     p->parameters = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->parameters);
-    if (p->parameters == NULL) return;
+    p->sums = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->sums);
+    if (p->parameters == NULL || p->sums == NULL) return;
     for (uint32_t i = 0; i < g->output_count; i++) {
         const char *name = gradient_name(g, i);
         if (name == NULL) continue;
@@ -265,6 +272,7 @@ static mpc_graph *build(optimizer *p, const mpc_graph *in) {
         find_window_end(p);
         accumulate_gradients(p);
     } else {
+        mpc_builder_set_name(b, "step.update");
         p->update = mpc_build_const(b, 1, MPC_FMT_bool);
     }
     if (p->count == 0) { /* a step without gradients counts as nothing: no valid element */

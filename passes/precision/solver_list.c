@@ -6,6 +6,7 @@
  * operands have theirs: nodes come in topological order. */
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "passes/precision/precision.h"
@@ -14,12 +15,13 @@ static const char *format_name(mpc_format f) { return f == MPC_FMT_none ? "as ty
 
 static bool is_low(const mpc_plan *p, mpc_value_id v) { return mpc_format_is_low(p->format[v]); }
 
-/* The first rule that the op's documentation cites ("N10"), or `otherwise`. */
-static const char *cited_rule(const mpc_op *op, const char *otherwise, char out[4]) {
+enum { RULE_SIZE = 8 };
+
+/* " (N10)": the first rule that the op's documentation cites, else `otherwise`. */
+static const char *cited_rule(const mpc_op *op, const char *otherwise, char out[RULE_SIZE]) {
     for (const char *at = strchr(op->doc, 'N'); at != NULL; at = strchr(at + 1, 'N')) {
         if (!isdigit((unsigned char)at[1]) || !isdigit((unsigned char)at[2])) continue;
-        memcpy(out, at, 3);
-        out[3] = '\0';
+        snprintf(out, RULE_SIZE, " (%.3s)", at);
         return out;
     }
     return otherwise;
@@ -53,10 +55,8 @@ static void solve_low(mpc_plan *p, mpc_node_id id) {
     const mpc_node *n = &p->g->nodes[id];
     bool f32 = result_stays_f32(p, n);
     mpc_decision d = decision_of(p, id, p->low, f32 ? MPC_FMT_f32 : p->low);
-    char rule[4];
-    mpc_plan_decide(p, id, d, "LOW: reads %s, accumulates %s (%s)%s", format_name(p->low),
-                    format_name(d.acc == MPC_FMT_none ? MPC_FMT_f32 : d.acc),
-                    cited_rule(mpc_node_op(p->g, id), "N01", rule),
+    mpc_format acc = d.acc == MPC_FMT_none ? MPC_FMT_f32 : d.acc;
+    mpc_plan_decide(p, id, d, "LOW: reads %s, accumulates %s (N01)%s", format_name(p->low), format_name(acc),
                     f32 ? "; stores f32, no reader gains from less (N60)" : "");
 }
 
@@ -71,21 +71,21 @@ static bool may_store_low(const mpc_plan *p, mpc_node_id id) {
 }
 
 static const char *rule_of_kind(mpc_op_kind kind) {
-    if (kind == MPC_KIND_EWISE) return "N41";
-    return kind == MPC_KIND_GATHER ? "N50" : "N40";
+    if (kind == MPC_KIND_COMPOSITE) return "";
+    return kind == MPC_KIND_EWISE ? " (N41)" : " (N40)";
 }
 
 static void solve_high(mpc_plan *p, mpc_node_id id) {
     const mpc_op *op = mpc_node_op(p->g, id);
-    char buffer[4];
+    char buffer[RULE_SIZE];
     const char *rule = cited_rule(op, rule_of_kind(op->kind), buffer);
     if (may_store_low(p, id)) {
         mpc_value_id y = mpc_result(&p->g->nodes[id], 0);
         mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, p->low),
-                        "HIGH: %s is f32 inside (%s); stores %s for its reader %s", op->name, rule, format_name(p->low),
+                        "HIGH: %s is f32 inside%s; stores %s for its reader %s", op->name, rule, format_name(p->low),
                         reader_name(p, y));
     } else {
-        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32), "HIGH: %s is f32 inside (%s); stores f32",
+        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32), "HIGH: %s is f32 inside%s; stores f32",
                         op->name, rule);
     }
 }
@@ -186,8 +186,10 @@ static void solve_clear(mpc_plan *p, mpc_node_id id) {
     bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW;
     for (uint32_t i = 1; view && i < n->operand_count; i++) f = mpc_format_join(f, p->format[mpc_operand(p->g, n, i)]);
     if (p->fixed.result[mpc_result(n, 0)]) f = MPC_FMT_none;
-    mpc_plan_decide(p, id, decision_of(p, id, view ? f : MPC_FMT_none, f), "CLEAR: moves bits, %s as they come (N42)",
-                    format_name(f));
+    if (f == MPC_FMT_none) mpc_plan_decide(p, id, decision_of(p, id, f, f), "CLEAR: looks at what is stored (N48)");
+    else
+        mpc_plan_decide(p, id, decision_of(p, id, view ? f : MPC_FMT_none, f), "CLEAR: moves bits, which stay %s (N42)",
+                        format_name(f));
 }
 
 void mpc_solve_list(mpc_plan *p, mpc_node_id id) {
