@@ -68,6 +68,8 @@ typedef struct walk {
     ops_visit visit;
     void *user;
     mpc_arena *arena; /* of cases that are kept; NULL: each case goes after its visit */
+    const mpc_format *formats;
+    size_t format_count;
 } walk;
 
 static void visit_format(const walk *w, ops_case *c, mpc_format format, bool widened) {
@@ -95,21 +97,23 @@ static void visit_format(const walk *w, ops_case *c, mpc_format format, bool wid
 }
 
 static bool visit_variant(walk *w, mpc_op_id id, uint32_t variant) {
-    static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
     mpc_context *ctx = w->ctx;
     ops_case c = {
         .ctx = ctx, .arena = w->arena != NULL ? w->arena : mpc_arena_create(), .op = mpc_op_get(ctx, id), .id = id};
     c.sample = (mpc_sample){.ctx = ctx, .op = c.op, .seed = 20240607, .variant = variant, .arena = c.arena};
     bool more = c.op->sample(&c.sample);
-    for (size_t f = 0; more && f < sizeof formats / sizeof *formats; f++) {
-        visit_format(w, &c, formats[f], false);
-        if (formats[f] != MPC_FMT_f32) visit_format(w, &c, formats[f], true);
+    for (size_t f = 0; more && f < w->format_count; f++) {
+        visit_format(w, &c, w->formats[f], false);
+        if (mpc_format_is_low(w->formats[f])) visit_format(w, &c, w->formats[f], true);
     }
     if (w->arena == NULL) mpc_arena_destroy(c.arena);
     return more;
 }
 
 int ops_result(void) { return check_result(); }
+
+static const mpc_format default_formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
+enum { DEFAULT_FORMATS = sizeof default_formats / sizeof *default_formats };
 
 static void walk_ops(walk *w, const char *only) {
     for (mpc_op_id id = 0; id < mpc_op_count(w->ctx); id++) {
@@ -122,7 +126,12 @@ static void walk_ops(walk *w, const char *only) {
 }
 
 void ops_walk(mpc_context *ctx, const char *only, ops_visit visit, void *user) {
-    walk_ops(&(walk){.ctx = ctx, .visit = visit, .user = user}, only);
+    ops_walk_formats(ctx, only, default_formats, DEFAULT_FORMATS, visit, user);
+}
+
+void ops_walk_formats(mpc_context *ctx, const char *only, const mpc_format *formats, size_t count, ops_visit visit,
+                      void *user) {
+    walk_ops(&(walk){.ctx = ctx, .visit = visit, .user = user, .formats = formats, .format_count = count}, only);
 }
 
 static void keep_case(const ops_case *c, void *user) {
@@ -139,7 +148,13 @@ static void keep_case(const ops_case *c, void *user) {
 
 ops_list ops_collect(mpc_context *ctx, const char *only) {
     ops_list list = {.arena = mpc_arena_create()};
-    walk_ops(&(walk){.ctx = ctx, .visit = keep_case, .user = &list, .arena = list.arena}, only);
+    walk_ops(&(walk){.ctx = ctx,
+                     .visit = keep_case,
+                     .user = &list,
+                     .arena = list.arena,
+                     .formats = default_formats,
+                     .format_count = DEFAULT_FORMATS},
+             only);
     return list;
 }
 

@@ -23,9 +23,11 @@ typedef struct ops_case { /* one sample in one format */
     char label[128]; /* "conv2d, variant 3, bf16" */
 } ops_case;
 
-/* Called for every case of every op whose name is `only` (NULL: all). */
+/* Called for every case of every op whose name is `only` (NULL: all), in f32, bf16 and f16. */
 typedef void (*ops_visit)(const ops_case *c, void *user);
 void ops_walk(mpc_context *ctx, const char *only, ops_visit visit, void *user);
+void ops_walk_formats(mpc_context *ctx, const char *only, const mpc_format *formats, size_t count, ops_visit visit,
+                      void *user);
 
 /* Keeps the cases instead (for devices that compile: many cases become one program). The arena holds them all. */
 typedef struct ops_list {

@@ -3,6 +3,9 @@
 #include "../check.h"
 #include "harness.h"
 
+static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16, MPC_FMT_f8e4m3, MPC_FMT_f8e5m2};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
 static void check_storable(const ops_case *c, void *user) {
     mpc_tensor results[OPS_MAX_RESULTS];
     (void)user;
@@ -28,9 +31,10 @@ int main(int argc, char **argv) {
     mpc_context *ctx = mpc_context_create(NULL, NULL);
     ops_device ref = {.name = "ref", .run = ops_run_ref};
     ops_comparison cmp = {.device = &ref};
+    const char *only = argc > 1 ? argv[1] : NULL;
     if (ctx == NULL) return 1;
-    ops_walk(ctx, argc > 1 ? argv[1] : NULL, compare, &cmp);
-    ops_walk(ctx, argc > 1 ? argv[1] : NULL, check_storable, NULL);
+    ops_walk_formats(ctx, only, formats, FORMATS, compare, &cmp);
+    ops_walk_formats(ctx, only, formats, FORMATS, check_storable, NULL);
     fprintf(stderr, "%d cases, worst %.2g of the bound: %s\n", cmp.ran, cmp.worst, cmp.worst_label);
     mpc_context_destroy(ctx);
     return ops_result() | check_result();
