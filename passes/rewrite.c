@@ -51,6 +51,8 @@ void mpc_rewrite_dress(mpc_rewrite *rw, const mpc_node *n) {
 }
 
 mpc_graph *mpc_rewrite_finish(mpc_rewrite *rw) {
+    bool bound = mpc_builder_graph(rw->b)->next_count + mpc_builder_graph(rw->b)->output_count > 0;
+    if (!bound) mpc_build_copy_ends(rw->b, rw->in, rw->map);
     mpc_graph *g = mpc_builder_finish(rw->b);
     mpc_arena_destroy(rw->scratch);
     *rw = (mpc_rewrite){0};

@@ -22,7 +22,7 @@ void mpc_rewrite_map_results(mpc_rewrite *rw, const mpc_node *n, mpc_value_id fi
 void mpc_rewrite_copy_node(mpc_rewrite *rw, mpc_node_id id);
 /* A node made anew with other operands and attributes keeps place, origin, reason and name of `n`. */
 void mpc_rewrite_dress(mpc_rewrite *rw, const mpc_node *n);
-/* The graph, or NULL after a diagnostic. Releases everything else. */
+/* The graph, or NULL after a diagnostic. Copies nexts and outputs unless the pass has bound some itself. Releases everything else. */
 mpc_graph *mpc_rewrite_finish(mpc_rewrite *rw);
 /* Scratch memory for `count` elements, zeroed; NULL after failing the builder. */
 void *mpc_rewrite_scratch(mpc_rewrite *rw, size_t count, size_t size);
