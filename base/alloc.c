@@ -1,6 +1,6 @@
-/* The one gate to the C heap. It counts calls and can be told to fail, which is how tests prove that every allocation failure is
- * handled and that a training step allocates nothing. The counters are the only process-wide state of the library; threads may
- * allocate at the same time. */
+/* The one gate to the C heap. It counts calls and can be told to fail, which is how tests prove that every allocation
+ * failure is handled and that a training step allocates nothing. The counters are the only process-wide state of the
+ * library; threads may allocate at the same time. */
 #include "base/alloc.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
-/* An arena is a list of chunks; allocation moves a pointer in the newest. Chunks grow with the arena, so a large graph costs few
- * heap calls and a small one little memory. What is too large for a chunk gets one of its own, behind the current one. */
+/* An arena is a list of chunks; allocation moves a pointer in the newest. Chunks grow with the arena, so a large graph
+ * costs few heap calls and a small one little memory. What is too large for a chunk gets one of its own, behind the
+ * current one. */
 #include "base/arena.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Growth of MPC_ARRAY: capacity doubles, so a sequence of pushes is linear. On failure the old storage stays valid and unchanged;
- * pointers into it are lost with every successful growth. */
+/* Growth of MPC_ARRAY: capacity doubles, so a sequence of pushes is linear. On failure the old storage stays valid and
+ * unchanged; pointers into it are lost with every successful growth. */
 #include "base/array.h"
 
 #include <stdint.h>

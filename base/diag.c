@@ -1,5 +1,6 @@
-/* Building, sending, collecting and naming diagnostics, and the source texts that spans point into. A diagnostic is borrowed by the
- * sink for the length of one call; who keeps it copies it (mpc_diag_list does). Rendering is in diag_render.c. */
+/* Building, sending, collecting and naming diagnostics, and the source texts that spans point into. A diagnostic is
+ * borrowed by the sink for the length of one call; who keeps it copies it (mpc_diag_list does). Rendering is in
+ * diag_render.c. */
 #include "base/diag.h"
 
 #include <stdio.h>
@@ -88,7 +89,8 @@ void mpc_sources_locate(const mpc_sources *sources, uint32_t file, uint32_t offs
 
 static void send_text(const mpc_sink *sink, mpc_severity severity, const char *code, mpc_span span, const char *text) {
     mpc_label label = {span, ""};
-    mpc_diag diag = {.severity = severity, .code = code, .message = text, .labels = &label, .label_count = span.file != 0};
+    mpc_diag diag = {
+        .severity = severity, .code = code, .message = text, .labels = &label, .label_count = span.file != 0};
     sink->emit(sink->user, &diag);
 }
 

@@ -1,6 +1,6 @@
-/* Diagnostics as people read them: message, place, the source line with carets, notes, help. Labels are grouped by source line; the
- * first label gives the place. A newcomer would print bytes as columns: carets are placed by characters, and tabs of the source line
- * are repeated so that they stay under it. */
+/* Diagnostics as people read them: message, place, the source line with carets, notes, help. Labels are grouped by
+ * source line; the first label gives the place. A newcomer would print bytes as columns: carets are placed by
+ * characters, and tabs of the source line are repeated so that they stay under it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ typedef struct renderer {
     const mpc_sources *sources;
     mpc_str *out;
     bool color;
-    unsigned gutter; /* digits of the largest line number */
+    unsigned gutter;    /* digits of the largest line number */
     const char *accent; /* of the severity */
 } renderer;
 
@@ -84,7 +84,8 @@ static mark make_mark(const renderer *r, const mpc_label *label) {
     const char *line = find_line(r, label->span.file, label->span.begin, &length);
     size_t total = 0;
     const char *text = mpc_sources_text(r->sources, label->span.file, &total);
-    size_t begin = label->span.begin < total ? label->span.begin : total, end = label->span.end < total ? label->span.end : total;
+    size_t begin = label->span.begin < total ? label->span.begin : total,
+           end = label->span.end < total ? label->span.end : total;
     size_t line_end = (size_t)(line - text) + length;
     if (end > line_end) end = line_end;
     m.end = end > begin ? m.begin + characters(text + begin, end - begin) : m.begin + 1;
@@ -92,9 +93,7 @@ static mark make_mark(const renderer *r, const mpc_label *label) {
     return m;
 }
 
-static void append_gutter(renderer *r) {
-    mpc_str_printf(r->out, "%*s | ", (int)r->gutter, "");
-}
+static void append_gutter(renderer *r) { mpc_str_printf(r->out, "%*s | ", (int)r->gutter, ""); }
 
 /* Blanks up to `column` from `*at`, with the source line's tabs. */
 static void pad_to(renderer *r, const char *line, size_t length, uint32_t *at, uint32_t column) {

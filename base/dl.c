@@ -1,5 +1,5 @@
-/* Vendor libraries are opened by name at run time and reached through a struct of function pointers, so the binary starts without
- * them. A library that lacks a required symbol counts as absent, and the next name is tried. */
+/* Vendor libraries are opened by name at run time and reached through a struct of function pointers, so the binary
+ * starts without them. A library that lacks a required symbol counts as absent, and the next name is tried. */
 #include "base/dl.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* Open addressing with linear probing, at most half full; items are never removed. The full hash is kept beside each item, so most
- * misses need no callback and growing needs none at all. */
+/* Open addressing with linear probing, at most half full; items are never removed. The full hash is kept beside each
+ * item, so most misses need no callback and growing needs none at all. */
 #include "base/hash_index.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The probing part of a hash table: finds 32-bit item numbers by hash. Keys and items stay with the owner, who says by a callback
- * whether an item has the key. For interning (strings, types) and for mpc_map. */
+/* The probing part of a hash table: finds 32-bit item numbers by hash. Keys and items stay with the owner, who says by
+ * a callback whether an item has the key. For interning (strings, types) and for mpc_map. */
 #ifndef MPC_BASE_HASH_INDEX_H
 #define MPC_BASE_HASH_INDEX_H
 

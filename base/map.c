@@ -1,5 +1,5 @@
-/* String keys to 32-bit values: entries in insertion order in an array, found through a hash index. Nothing is ever removed; a second
- * set of a key replaces its value and keeps its position. */
+/* String keys to 32-bit values: entries in insertion order in an array, found through a hash index. Nothing is ever
+ * removed; a second set of a key replaces its value and keeps its position. */
 #include "base/map.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Rounding to narrow formats and their bit patterns, by integer arithmetic only: the same on every machine and under any rounding
- * mode. One general routine rounds a double to any binary format; f16 and bf16, which are hot, have direct routines that tests compare
- * with it on every input that matters. Saturating formats turn infinity into their largest number too. */
+/* Rounding to narrow formats and their bit patterns, by integer arithmetic only: the same on every machine and under
+ * any rounding mode. One general routine rounds a double to any binary format; f16 and bf16, which are hot, have direct
+ * routines that tests compare with it on every input that matters. Saturating formats turn infinity into their largest
+ * number too. */
 #include "base/numfmt.h"
 
 #include <math.h>
@@ -67,7 +68,7 @@ uint16_t mpc_f32_to_f16(float value) {
     uint32_t sign = bits >> 16 & 0x8000u;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* from 65520 */
-    if (magnitude >= 0x38800000u) /* normal in f16: rebias, round at bit 13 */
+    if (magnitude >= 0x38800000u)                                    /* normal in f16: rebias, round at bit 13 */
         return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13));
     if (magnitude < 0x33000000u) return (uint16_t)sign; /* below 2^-25 */
     uint32_t m = (magnitude & 0x7fffffu) | 0x800000u;

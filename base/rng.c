@@ -1,6 +1,6 @@
-/* Philox4x32-10 (J. Salmon, M. Moraes, R. Dror, D. Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011) and the draws built on
- * it. Nothing here has state: a number depends on (seed, stream, step, element) only, so order and thread count can't matter.
- * Generated kernels repeat mpc_random_uniform; change one and both must change. */
+/* Philox4x32-10 (J. Salmon, M. Moraes, R. Dror, D. Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011) and the
+ * draws built on it. Nothing here has state: a number depends on (seed, stream, step, element) only, so order and
+ * thread count can't matter. Generated kernels repeat mpc_random_uniform; change one and both must change. */
 #include "base/rng.h"
 
 #include <math.h>

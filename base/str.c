@@ -1,5 +1,5 @@
-/* The string builder, the content hash, edit distance and the path matcher. Appending after a failure does nothing, so writers need
- * one check at the end. The hash is part of files on disk and of random streams: it may never change. */
+/* The string builder, the content hash, edit distance and the path matcher. Appending after a failure does nothing, so
+ * writers need one check at the end. The hash is part of files on disk and of random streams: it may never change. */
 #include "base/str.h"
 
 #include <float.h>
@@ -175,7 +175,8 @@ static bool append_special(mpc_str *s, double value) {
 void mpc_str_append_double(mpc_str *s, double value) {
     if (append_special(s, value)) return;
     char digits[40];
-    int precision = fabs(value) >= DBL_MIN ? DBL_DIG : 1; /* normal numbers: DBL_DIG digits survive, so fewer need no try */
+    int precision =
+        fabs(value) >= DBL_MIN ? DBL_DIG : 1; /* normal numbers: DBL_DIG digits survive, so fewer need no try */
     do snprintf(digits, sizeof digits, "%.*g", precision, value);
     while (strtod(digits, NULL) != value && precision++ < DBL_DECIMAL_DIG);
     append_number(s, digits);

@@ -1,5 +1,6 @@
-/* Attribute declarations: "stride:ints=[1,1] groups:int=1 name:str" becomes a table of keys, kinds and defaults. A default is written
- * as in the text IR; an empty one after `=` is the empty string. Names of formats and classes are words, lists have brackets. */
+/* Attribute declarations: "stride:ints=[1,1] groups:int=1 name:str" becomes a table of keys, kinds and defaults. A
+ * default is written as in the text IR; an empty one after `=` is the empty string. Names of formats and classes are
+ * words, lists have brackets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@ typedef struct piece { /* of the declaration's text */
     size_t length;
 } piece;
 
-static bool piece_is(piece p, const char *text) { return p.length == strlen(text) && memcmp(p.begin, text, p.length) == 0; }
+static bool piece_is(piece p, const char *text) {
+    return p.length == strlen(text) && memcmp(p.begin, text, p.length) == 0;
+}
 
 static bool find_kind(piece p, mpc_attr_kind *kind) {
     static const char *const names[] = {"int", "float", "bool", "str", "format", "ints"};
@@ -40,14 +43,23 @@ static mpc_status parse_ints(mpc_context *ctx, const char *text, mpc_int_list *l
 static mpc_status parse_default(mpc_context *ctx, const char *text, mpc_attr *attr) {
     char *end = NULL;
     switch (attr->kind) {
-    case MPC_ATTR_INT: attr->i = strtoll(text, &end, 10); return *text && !*end ? MPC_OK : MPC_FAILED;
-    case MPC_ATTR_FLOAT: attr->f = strtod(text, &end); return *text && !*end ? MPC_OK : MPC_FAILED;
-    case MPC_ATTR_BOOL: attr->b = strcmp(text, "true") == 0; return attr->b || !strcmp(text, "false") ? MPC_OK : MPC_FAILED;
-    case MPC_ATTR_STR: attr->s = mpc_intern(ctx, text); return attr->s || !*text ? MPC_OK : MPC_NO_MEMORY;
+    case MPC_ATTR_INT:
+        attr->i = strtoll(text, &end, 10);
+        return *text && !*end ? MPC_OK : MPC_FAILED;
+    case MPC_ATTR_FLOAT:
+        attr->f = strtod(text, &end);
+        return *text && !*end ? MPC_OK : MPC_FAILED;
+    case MPC_ATTR_BOOL:
+        attr->b = strcmp(text, "true") == 0;
+        return attr->b || !strcmp(text, "false") ? MPC_OK : MPC_FAILED;
+    case MPC_ATTR_STR:
+        attr->s = mpc_intern(ctx, text);
+        return attr->s || !*text ? MPC_OK : MPC_NO_MEMORY;
     case MPC_ATTR_FORMAT:
         attr->format = mpc_format_find(text);
         return attr->format || !strcmp(text, "none") ? MPC_OK : MPC_FAILED;
-    case MPC_ATTR_INTS: return parse_ints(ctx, text, &attr->ints);
+    case MPC_ATTR_INTS:
+        return parse_ints(ctx, text, &attr->ints);
     }
     return MPC_FAILED;
 }
@@ -84,7 +96,8 @@ mpc_status mpc_attr_specs_parse(mpc_context *ctx, const char *text, mpc_attr_spe
         piece word = next_word(&at);
         mpc_status status = parse_spec(ctx, word, &(*specs)[*count]);
         if (status == MPC_FAILED)
-            return mpc_error(ctx->sink, "E900", "attribute declaration `%.*s` can't be read", (int)word.length, word.begin);
+            return mpc_error(ctx->sink, "E900", "attribute declaration `%.*s` can't be read", (int)word.length,
+                             word.begin);
         if (status != MPC_OK) return status;
     }
     return MPC_OK;

@@ -1,5 +1,5 @@
-/* Attributes of a node are few and sorted as the op declares them, so every search is linear. A key that an op doesn't declare is a
- * defect of the caller: it asserts, and reads as zero where assertions are off. */
+/* Attributes of a node are few and sorted as the op declares them, so every search is linear. A key that an op doesn't
+ * declare is a defect of the caller: it asserts, and reads as zero where assertions are off. */
 #include "ir/attrs.h"
 
 #include <assert.h>
@@ -37,12 +37,18 @@ static bool same_ints(mpc_int_list a, mpc_int_list b) {
 bool mpc_attr_same(const mpc_attr *a, const mpc_attr *b) {
     if (a->key != b->key || a->kind != b->kind) return false;
     switch (a->kind) {
-    case MPC_ATTR_INT: return a->i == b->i;
-    case MPC_ATTR_FLOAT: return (isnan(a->f) && isnan(b->f)) || memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case MPC_ATTR_BOOL: return a->b == b->b;
-    case MPC_ATTR_STR: return a->s == b->s;
-    case MPC_ATTR_FORMAT: return a->format == b->format;
-    case MPC_ATTR_INTS: return same_ints(a->ints, b->ints);
+    case MPC_ATTR_INT:
+        return a->i == b->i;
+    case MPC_ATTR_FLOAT:
+        return (isnan(a->f) && isnan(b->f)) || memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case MPC_ATTR_BOOL:
+        return a->b == b->b;
+    case MPC_ATTR_STR:
+        return a->s == b->s;
+    case MPC_ATTR_FORMAT:
+        return a->format == b->format;
+    case MPC_ATTR_INTS:
+        return same_ints(a->ints, b->ints);
     }
     return false;
 }

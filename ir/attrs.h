@@ -1,4 +1,5 @@
-/* Looking attributes up, shared by graph accessors, inference, builder, printer, parser and verifier. Internal to ir. */
+/* Looking attributes up, shared by graph accessors, inference, builder, printer, parser and verifier. Internal to ir.
+ */
 #ifndef MPC_IR_ATTRS_H
 #define MPC_IR_ATTRS_H
 

@@ -1,8 +1,10 @@
-/* Copying from another graph of the same context. A copied node keeps its types, names, location, origin and reason; nothing is
- * inferred again, because formats may have been chosen by a pass. Side tables (groups, places) aren't copied: they are about one order. */
+/* Copying from another graph of the same context. A copied node keeps its types, names, location, origin and reason;
+ * nothing is inferred again, because formats may have been chosen by a pass. Side tables (groups, places) aren't
+ * copied: they are about one order. */
 #include "ir/builder_internal.h"
 
-static bool copy_names(mpc_builder *b, const mpc_graph *from, const mpc_node *node, mpc_sym *names, mpc_type_id *types) {
+static bool copy_names(mpc_builder *b, const mpc_graph *from, const mpc_node *node, mpc_sym *names,
+                       mpc_type_id *types) {
     for (uint32_t i = 0; i < node->result_count; i++) {
         const mpc_value *value = &from->values[mpc_result(node, i)];
         names[i] = mpc_builder_unique_name(b, mpc_sym_text(b->ctx, value->name));
@@ -36,24 +38,28 @@ void mpc_build_copy_inputs(mpc_builder *b, const mpc_graph *from, mpc_value_id *
         const mpc_input *input = &from->inputs[i];
         const mpc_value *value = &from->values[input->value];
         mpc_sym name = mpc_builder_unique_name(b, mpc_sym_text(b->ctx, value->name));
-        map[input->value] = mpc_builder_add_input(b, name, value->type, from->attrs + input->attr_begin, input->attr_count);
+        map[input->value] =
+            mpc_builder_add_input(b, name, value->type, from->attrs + input->attr_begin, input->attr_count);
     }
 }
 
 /* A state that wasn't copied takes its next with it. */
 void mpc_build_copy_ends(mpc_builder *b, const mpc_graph *from, const mpc_value_id *map) {
     for (uint32_t i = 0; i < from->next_count && !mpc_builder_failed(b); i++)
-        if (map[from->nexts[i].state] != MPC_NONE) mpc_build_next(b, map[from->nexts[i].state], map[from->nexts[i].value]);
+        if (map[from->nexts[i].state] != MPC_NONE)
+            mpc_build_next(b, map[from->nexts[i].state], map[from->nexts[i].value]);
     for (uint32_t i = 0; i < from->output_count && !mpc_builder_failed(b); i++)
         mpc_build_output(b, mpc_sym_text(b->ctx, from->outputs[i].name), map[from->outputs[i].value]);
 }
 
-static void copy_node(mpc_builder *b, const mpc_graph *from, mpc_node_id id, mpc_value_id *map, mpc_value_id *operands) {
+static void copy_node(mpc_builder *b, const mpc_graph *from, mpc_node_id id, mpc_value_id *map,
+                      mpc_value_id *operands) {
     const mpc_node *node = &from->nodes[id];
     for (uint32_t i = 0; i < node->operand_count; i++) operands[i] = map[mpc_operand(from, node, i)];
     mpc_value_id first = mpc_build_copy(b, from, id, operands);
     for (uint32_t i = 0; first != MPC_NONE && i < node->result_count; i++) map[mpc_result(node, i)] = first + i;
-    if (first != MPC_NONE && from->decisions && from->decisions[id].present) mpc_build_decision(b, first, &from->decisions[id]);
+    if (first != MPC_NONE && from->decisions && from->decisions[id].present)
+        mpc_build_decision(b, first, &from->decisions[id]);
 }
 
 /* Decisions come along: they are about nodes, and all nodes do. */

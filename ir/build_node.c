@@ -1,5 +1,6 @@
-/* Building one node: arguments become sorted attributes without defaults, types are inferred, names made unique. A shape rule that
- * refuses is a defect of the caller (the front end has checked what users write), so its message is an E900. */
+/* Building one node: arguments become sorted attributes without defaults, types are inferred, names made unique. A
+ * shape rule that refuses is a defect of the caller (the front end has checked what users write), so its message is an
+ * E900. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,15 +12,25 @@ enum { MAX_ATTRS = 24 }; /* of one op */
 
 static bool set_attr(mpc_builder *b, const mpc_attr_arg *arg, mpc_attr *attr) {
     switch (arg->kind) {
-    case MPC_ATTR_INT: attr->i = arg->i; return true;
-    case MPC_ATTR_FLOAT: attr->f = arg->f; return true;
-    case MPC_ATTR_BOOL: attr->b = arg->i != 0; return true;
+    case MPC_ATTR_INT:
+        attr->i = arg->i;
+        return true;
+    case MPC_ATTR_FLOAT:
+        attr->f = arg->f;
+        return true;
+    case MPC_ATTR_BOOL:
+        attr->b = arg->i != 0;
+        return true;
     case MPC_ATTR_STR:
         attr->s = arg->s ? mpc_intern(b->ctx, arg->s) : 0;
         if (!attr->s && arg->s && arg->s[0]) mpc_builder_no_memory(b);
         return !b->failed;
-    case MPC_ATTR_FORMAT: attr->format = arg->format; return true;
-    case MPC_ATTR_INTS: attr->ints = (mpc_int_list){arg->ints, arg->count}; return true;
+    case MPC_ATTR_FORMAT:
+        attr->format = arg->format;
+        return true;
+    case MPC_ATTR_INTS:
+        attr->ints = (mpc_int_list){arg->ints, arg->count};
+        return true;
     }
     return false;
 }
@@ -30,8 +41,8 @@ static bool check_keys(mpc_builder *b, const char *owner, const mpc_attr_spec *s
         const mpc_attr_spec *spec = mpc_attr_spec_find(b->ctx, specs, spec_count, args[i].key);
         if (!spec) mpc_builder_fail(b, "%s has no attribute `%s`", owner, args[i].key);
         else if (spec->kind != args[i].kind)
-            mpc_builder_fail(b, "%s: the attribute `%s` is %s, not %s", owner, args[i].key, mpc_attr_kind_name(spec->kind),
-                             mpc_attr_kind_name(args[i].kind));
+            mpc_builder_fail(b, "%s: the attribute `%s` is %s, not %s", owner, args[i].key,
+                             mpc_attr_kind_name(spec->kind), mpc_attr_kind_name(args[i].kind));
         if (b->failed) return false;
     }
     return true;
@@ -39,7 +50,8 @@ static bool check_keys(mpc_builder *b, const char *owner, const mpc_attr_spec *s
 
 /* When an argument is given twice, the last one counts. */
 bool mpc_builder_convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
-                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out, uint32_t *out_count) {
+                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out,
+                               uint32_t *out_count) {
     *out_count = 0;
     if (!check_keys(b, owner, specs, spec_count, args, arg_count)) return false;
     for (uint32_t i = 0; i < spec_count; i++) {
@@ -77,7 +89,8 @@ static void report_inference(mpc_builder *b, const mpc_infer *infer) {
         mpc_type_print(mpc_infer_operand(infer, i), &types);
     }
     const char *name = mpc_sym_text(b->ctx, b->pending_name);
-    mpc_builder_fail(b, "%s%s%s(%s): %s", name, name[0] ? " = " : "", infer->op->name, mpc_str_cstr(&types), infer->message);
+    mpc_builder_fail(b, "%s%s%s(%s): %s", name, name[0] ? " = " : "", infer->op->name, mpc_str_cstr(&types),
+                     infer->message);
     mpc_str_free(&types);
 }
 
@@ -124,11 +137,11 @@ typedef struct request { /* one node to build */
     const mpc_attr_arg *attrs;
     uint32_t attr_count;
     mpc_format format; /* of float results, or none */
-    mpc_type_id type; /* stated type of the first result, or 0 */
+    mpc_type_id type;  /* stated type of the first result, or 0 */
 } request;
 
-static bool infer_request(mpc_builder *b, const request *r, const mpc_op *op, const mpc_attr *attrs, uint32_t attr_count,
-                          mpc_infer *infer) {
+static bool infer_request(mpc_builder *b, const request *r, const mpc_op *op, const mpc_attr *attrs,
+                          uint32_t attr_count, mpc_infer *infer) {
     *infer = (mpc_infer){.ctx = b->ctx,
                          .op = op,
                          .operands = b->types.data,
@@ -153,7 +166,8 @@ static mpc_value_id build(mpc_builder *b, const request *r) {
     mpc_infer infer;
     mpc_sym names[MPC_MAX_RESULTS];
     if (!collect_types(b, op->name, r->operands, r->operand_count) ||
-        !mpc_builder_convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs, &attr_count) ||
+        !mpc_builder_convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs,
+                                   &attr_count) ||
         !infer_request(b, r, op, attrs, attr_count, &infer) || !make_names(b, r->op, op->result_count, names))
         return MPC_NONE;
     b->pending_name = 0;
@@ -180,7 +194,8 @@ mpc_value_id mpc_build(mpc_builder *b, mpc_op_id op, const mpc_value_id *operand
     return mpc_build_as(b, op, operands, operand_count, attrs, attr_count, MPC_FMT_none);
 }
 
-mpc_value_id mpc_build_typed(mpc_builder *b, mpc_op_id op, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t attr_count) {
+mpc_value_id mpc_build_typed(mpc_builder *b, mpc_op_id op, mpc_type_id type, const mpc_attr_arg *attrs,
+                             uint32_t attr_count) {
     return build(b, &(request){op, NULL, 0, attrs, attr_count, MPC_FMT_none, type});
 }
 
@@ -206,7 +221,9 @@ static mpc_value_id unchanged(mpc_builder *b, mpc_value_id a) {
     return a;
 }
 
-static bool is_value(const mpc_builder *b, mpc_value_id a) { return !mpc_builder_failed(b) && a < b->graph->value_count; }
+static bool is_value(const mpc_builder *b, mpc_value_id a) {
+    return !mpc_builder_failed(b) && a < b->graph->value_count;
+}
 
 mpc_value_id mpc_build_cast(mpc_builder *b, mpc_value_id a, mpc_format to, const char *by) {
     if (is_value(b, a) && mpc_builder_type(b, a)->format == to) return unchanged(b, a);
@@ -226,12 +243,14 @@ mpc_value_id mpc_build_transpose(mpc_builder *b, mpc_value_id a, const int64_t *
     return mpc_build(b, MPC_OP_transpose, &a, 1, &MPC_A_INTS("perm", perm, rank), 1);
 }
 
-mpc_value_id mpc_build_reduce(mpc_builder *b, mpc_op_id op, mpc_value_id a, const int64_t *axes, uint32_t axis_count, bool keep) {
+mpc_value_id mpc_build_reduce(mpc_builder *b, mpc_op_id op, mpc_value_id a, const int64_t *axes, uint32_t axis_count,
+                              bool keep) {
     const mpc_attr_arg attrs[] = {MPC_A_INTS("axes", axes, axis_count), MPC_A_BOOL("keep", keep)};
     return mpc_build(b, op, &a, 1, attrs, 2);
 }
 
-mpc_value_id mpc_build_state(mpc_builder *b, const char *name, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t attr_count) {
+mpc_value_id mpc_build_state(mpc_builder *b, const char *name, mpc_type_id type, const mpc_attr_arg *attrs,
+                             uint32_t attr_count) {
     if (mpc_builder_failed(b)) return MPC_NONE;
     mpc_attr_arg all[MAX_ATTRS];
     if (attr_count >= MAX_ATTRS) {
@@ -244,13 +263,15 @@ mpc_value_id mpc_build_state(mpc_builder *b, const char *name, mpc_type_id type,
     return mpc_build_typed(b, MPC_OP_state, type, all, attr_count + 1);
 }
 
-mpc_value_id mpc_build_input(mpc_builder *b, const char *name, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t attr_count) {
+mpc_value_id mpc_build_input(mpc_builder *b, const char *name, mpc_type_id type, const mpc_attr_arg *attrs,
+                             uint32_t attr_count) {
     if (mpc_builder_failed(b)) return MPC_NONE;
     uint32_t spec_count, count;
     const mpc_attr_spec *specs = mpc_input_attr_specs(b->ctx, &spec_count);
     mpc_attr converted[MAX_ATTRS];
     if (!type) mpc_builder_fail(b, "input `%s` has no type", name);
     b->pending_name = 0;
-    if (!mpc_builder_convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count)) return MPC_NONE;
+    if (!mpc_builder_convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count))
+        return MPC_NONE;
     return mpc_builder_add_input(b, mpc_builder_unique_name(b, name), type, converted, count);
 }

@@ -1,5 +1,6 @@
-/* The state of a graph in the making: arrays that grow in the graph's arena, unique names, the sticky error, nexts and outputs. Old
- * copies of a grown array stay in the arena, so pointers that a caller took from the graph may go stale but never dangle. */
+/* The state of a graph in the making: arrays that grow in the graph's arena, unique names, the sticky error, nexts and
+ * outputs. Old copies of a grown array stay in the arena, so pointers that a caller took from the graph may go stale
+ * but never dangle. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -179,7 +180,8 @@ bool mpc_builder_add_attrs(mpc_builder *b, const mpc_attr *attrs, uint32_t count
     return true;
 }
 
-mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mpc_type_id *types, const mpc_sym *names, uint32_t count) {
+mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mpc_type_id *types, const mpc_sym *names,
+                                  uint32_t count) {
     mpc_graph *g = b->graph;
     if (!mpc_builder_grow_array(b, MPC_GROW_NODES, nodes, node_count, 1)) return MPC_NONE;
     if (!mpc_builder_grow_array(b, MPC_GROW_VALUES, values, value_count, count)) return MPC_NONE;
@@ -193,7 +195,8 @@ mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mp
     return added->result_begin;
 }
 
-mpc_value_id mpc_builder_add_input(mpc_builder *b, mpc_sym name, mpc_type_id type, const mpc_attr *attrs, uint32_t count) {
+mpc_value_id mpc_builder_add_input(mpc_builder *b, mpc_sym name, mpc_type_id type, const mpc_attr *attrs,
+                                   uint32_t count) {
     mpc_graph *g = b->graph;
     mpc_input input = {.value = g->value_count, .attr_count = count};
     if (!mpc_builder_add_attrs(b, attrs, count, &input.attr_begin)) return MPC_NONE;

@@ -8,14 +8,22 @@
 #include "ir/infer.h"
 
 /* Which array of the graph grows: the index into mpc_graph.capacity. */
-enum { MPC_GROW_NODES, MPC_GROW_VALUES, MPC_GROW_OPERANDS, MPC_GROW_ATTRS, MPC_GROW_INPUTS, MPC_GROW_NEXTS, MPC_GROW_OUTPUTS };
+enum {
+    MPC_GROW_NODES,
+    MPC_GROW_VALUES,
+    MPC_GROW_OPERANDS,
+    MPC_GROW_ATTRS,
+    MPC_GROW_INPUTS,
+    MPC_GROW_NEXTS,
+    MPC_GROW_OUTPUTS
+};
 
 struct mpc_builder {
     mpc_context *ctx;
     mpc_graph *graph;
     bool failed;
-    mpc_idmap names; /* name symbol of a value -> last suffix that made it unique */
-    mpc_idmap op_numbers; /* op -> number of nodes named after it */
+    mpc_idmap names;          /* name symbol of a value -> last suffix that made it unique */
+    mpc_idmap op_numbers;     /* op -> number of nodes named after it */
     mpc_idmap nexts, outputs; /* state value, output name -> index in the graph's array */
     mpc_loc loc;
     mpc_sym origin, why;
@@ -32,16 +40,20 @@ bool mpc_builder_grow(mpc_builder *b, int which, void **data, uint32_t count, ui
 void mpc_builder_no_memory(mpc_builder *b);
 /* `name` if it is free, else with a suffix; registers it. 0 after a failure. */
 mpc_sym mpc_builder_unique_name(mpc_builder *b, const char *name);
-/* The node's fields, apart from results and attributes, are set by the caller; operands and attributes are already appended.
- * Adds `count` values of the given types and names. First value. */
-mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mpc_type_id *types, const mpc_sym *names, uint32_t count);
+/* The node's fields, apart from results and attributes, are set by the caller; operands and attributes are already
+ * appended. Adds `count` values of the given types and names. First value. */
+mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mpc_type_id *types, const mpc_sym *names,
+                                  uint32_t count);
 bool mpc_builder_add_operands(mpc_builder *b, const mpc_value_id *operands, uint32_t count);
 /* Appends attributes, with lists copied into the graph's arena; their first index in *begin. */
 bool mpc_builder_add_attrs(mpc_builder *b, const mpc_attr *attrs, uint32_t count, uint32_t *begin);
 /* A graph input with ready attributes. */
-mpc_value_id mpc_builder_add_input(mpc_builder *b, mpc_sym name, mpc_type_id type, const mpc_attr *attrs, uint32_t count);
-/* Turns arguments into attributes in the order of `specs`; defaults are dropped if `drop`. `out` has room for spec_count. */
+mpc_value_id mpc_builder_add_input(mpc_builder *b, mpc_sym name, mpc_type_id type, const mpc_attr *attrs,
+                                   uint32_t count);
+/* Turns arguments into attributes in the order of `specs`; defaults are dropped if `drop`. `out` has room for
+ * spec_count. */
 bool mpc_builder_convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
-                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out, uint32_t *out_count);
+                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out,
+                               uint32_t *out_count);
 
 #endif

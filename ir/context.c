@@ -1,5 +1,6 @@
-/* A context interns strings and tensor types, so that graphs hold 32-bit ids and compare them as numbers. Ids are dense and stay valid
- * for the context's life; pointers from mpc_type_get don't survive the next mpc_type_make, pointers from mpc_sym_text do. */
+/* A context interns strings and tensor types, so that graphs hold 32-bit ids and compare them as numbers. Ids are dense
+ * and stay valid for the context's life; pointers from mpc_type_get don't survive the next mpc_type_make, pointers from
+ * mpc_sym_text do. */
 #include "ir/context.h"
 
 #include <string.h>
@@ -7,8 +8,10 @@
 #include "base/alloc.h"
 #include "ir/context_internal.h"
 
+static const mpc_type no_type;
+
 static bool add_reserved_entries(mpc_context *ctx) {
-    return mpc_array_push(&ctx->symbols, (mpc_symbol){"", 0}) && mpc_array_push(&ctx->types, (mpc_type){0});
+    return mpc_array_push(&ctx->symbols, (mpc_symbol){"", 0}) && mpc_array_push(&ctx->types, &no_type);
 }
 
 mpc_context *mpc_context_create(const mpc_sink *sink, mpc_sources *sources) {
@@ -65,7 +68,7 @@ const char *mpc_sym_text(const mpc_context *ctx, mpc_sym sym) {
 
 static bool type_is(const void *owner, uint32_t item, const void *key) {
     const mpc_context *ctx = owner;
-    const mpc_type *wanted = key, *have = &ctx->types.data[item];
+    const mpc_type *wanted = key, *have = ctx->types.data[item];
     return have->format == wanted->format && have->rank == wanted->rank &&
            memcmp(have->dims, wanted->dims, sizeof have->dims) == 0;
 }
@@ -77,8 +80,10 @@ static mpc_type_id intern_type(mpc_context *ctx, const mpc_type *type) {
     uint32_t found = mpc_hash_index_find(&ctx->type_index, hash, type_is, ctx, type);
     if (found != UINT32_MAX) return found;
     if (ctx->types.count >= UINT32_MAX - 1 || !mpc_array_reserve(&ctx->types, 1)) return 0;
-    if (!mpc_hash_index_add(&ctx->type_index, hash, (uint32_t)ctx->types.count)) return 0;
-    return mpc_array_push(&ctx->types, *type) ? (mpc_type_id)(ctx->types.count - 1) : 0;
+    mpc_type *kept = mpc_arena_alloc(ctx->arena, sizeof *kept);
+    if (kept == NULL || !mpc_hash_index_add(&ctx->type_index, hash, (uint32_t)ctx->types.count)) return 0;
+    *kept = *type;
+    return mpc_array_push(&ctx->types, kept) ? (mpc_type_id)(ctx->types.count - 1) : 0;
 }
 
 mpc_type_id mpc_type_make(mpc_context *ctx, mpc_format format, uint32_t rank, const int64_t *dims) {
@@ -94,7 +99,7 @@ mpc_type_id mpc_type_make(mpc_context *ctx, mpc_format format, uint32_t rank, co
 }
 
 const mpc_type *mpc_type_get(const mpc_context *ctx, mpc_type_id id) {
-    return &ctx->types.data[id < ctx->types.count ? id : 0];
+    return ctx->types.data[id < ctx->types.count ? id : 0];
 }
 
 mpc_type_id mpc_type_with_format(mpc_context *ctx, mpc_type_id id, mpc_format format) {

@@ -17,7 +17,7 @@ struct mpc_context {
     mpc_sources *sources;
     MPC_ARRAY(mpc_symbol) symbols; /* entry 0: "" */
     mpc_hash_index symbol_index;
-    MPC_ARRAY(mpc_type) types; /* entry 0: no type; dims past the rank are 0 */
+    MPC_ARRAY(const mpc_type *) types; /* in the arena, so they stay where they are; entry 0: no type; dims past the rank are 0 */
     mpc_hash_index type_index;
     MPC_ARRAY(mpc_op *) ops;
     mpc_hash_index op_index;

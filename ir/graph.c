@@ -1,5 +1,5 @@
-/* Reading a graph: values, attributes with their defaults, who uses what. Nothing here changes a graph; writing is the builder's. The
- * graph struct lies in its own arena, so destroying the arena is destroying the graph. */
+/* Reading a graph: values, attributes with their defaults, who uses what. Nothing here changes a graph; writing is the
+ * builder's. The graph struct lies in its own arena, so destroying the arena is destroying the graph. */
 #include "ir/graph.h"
 
 #include <string.h>
@@ -11,9 +11,13 @@ void mpc_graph_destroy(mpc_graph *graph) {
     if (graph) mpc_arena_destroy(graph->arena);
 }
 
-const mpc_type *mpc_value_type(const mpc_graph *g, mpc_value_id value) { return mpc_type_get(g->ctx, g->values[value].type); }
+const mpc_type *mpc_value_type(const mpc_graph *g, mpc_value_id value) {
+    return mpc_type_get(g->ctx, g->values[value].type);
+}
 mpc_format mpc_value_format(const mpc_graph *g, mpc_value_id value) { return mpc_value_type(g, value)->format; }
-const char *mpc_value_name(const mpc_graph *g, mpc_value_id value) { return mpc_sym_text(g->ctx, g->values[value].name); }
+const char *mpc_value_name(const mpc_graph *g, mpc_value_id value) {
+    return mpc_sym_text(g->ctx, g->values[value].name);
+}
 const mpc_op *mpc_node_op(const mpc_graph *g, mpc_node_id node) { return mpc_op_get(g->ctx, g->nodes[node].op); }
 
 const mpc_node *mpc_producer(const mpc_graph *g, mpc_value_id value) {
@@ -44,7 +48,9 @@ static const mpc_attr *get(const mpc_graph *g, const mpc_node *n, const char *ke
 }
 
 int64_t mpc_attr_int(const mpc_graph *g, const mpc_node *n, const char *key) { return get(g, n, key, MPC_ATTR_INT)->i; }
-double mpc_attr_float(const mpc_graph *g, const mpc_node *n, const char *key) { return get(g, n, key, MPC_ATTR_FLOAT)->f; }
+double mpc_attr_float(const mpc_graph *g, const mpc_node *n, const char *key) {
+    return get(g, n, key, MPC_ATTR_FLOAT)->f;
+}
 bool mpc_attr_bool(const mpc_graph *g, const mpc_node *n, const char *key) { return get(g, n, key, MPC_ATTR_BOOL)->b; }
 const char *mpc_attr_str(const mpc_graph *g, const mpc_node *n, const char *key) {
     return mpc_sym_text(g->ctx, get(g, n, key, MPC_ATTR_STR)->s);
@@ -52,9 +58,12 @@ const char *mpc_attr_str(const mpc_graph *g, const mpc_node *n, const char *key)
 mpc_format mpc_attr_format(const mpc_graph *g, const mpc_node *n, const char *key) {
     return get(g, n, key, MPC_ATTR_FORMAT)->format;
 }
-mpc_int_list mpc_attr_ints(const mpc_graph *g, const mpc_node *n, const char *key) { return get(g, n, key, MPC_ATTR_INTS)->ints; }
+mpc_int_list mpc_attr_ints(const mpc_graph *g, const mpc_node *n, const char *key) {
+    return get(g, n, key, MPC_ATTR_INTS)->ints;
+}
 
-static const mpc_attr *get_input_attr(const mpc_graph *g, const mpc_input *in, const char *key, const mpc_attr **fallback) {
+static const mpc_attr *get_input_attr(const mpc_graph *g, const mpc_input *in, const char *key,
+                                      const mpc_attr **fallback) {
     uint32_t count;
     const mpc_attr_spec *specs = mpc_input_attr_specs(g->ctx, &count);
     const mpc_attr_spec *spec = mpc_attr_spec_find(g->ctx, specs, count, key);

@@ -1,5 +1,6 @@
-/* Structural equality. Values are compared by what makes them (producer and result number), not by id: two graphs that print the same
- * text are equal though one numbered its inputs late. Both graphs must be of one context, since symbols and types are compared as ids. */
+/* Structural equality. Values are compared by what makes them (producer and result number), not by id: two graphs that
+ * print the same text are equal though one numbered its inputs late. Both graphs must be of one context, since symbols
+ * and types are compared as ids. */
 #include "ir/attrs.h"
 #include "ir/graph.h"
 

@@ -1,6 +1,6 @@
-/* The canonical text of a graph (docs/ir.md): one line per node, in order. It names everything by name, so the text doesn't depend on
- * value ids, and it leaves out what is absent; parsing it gives an equal graph. It also prints ill-formed graphs without crashing,
- * because that is when people look. */
+/* The canonical text of a graph (docs/ir.md): one line per node, in order. It names everything by name, so the text
+ * doesn't depend on value ids, and it leaves out what is absent; parsing it gives an equal graph. It also prints
+ * ill-formed graphs without crashing, because that is when people look. */
 #include "ir/attrs.h"
 #include "ir/graph.h"
 #include "ir/ir_lexer.h"
@@ -25,10 +25,18 @@ static void print_values(const mpc_graph *g, const mpc_value_id *values, uint32_
 
 static void print_attr_value(const mpc_graph *g, const mpc_attr *attr, mpc_str *out) {
     switch (attr->kind) {
-    case MPC_ATTR_INT: mpc_str_printf(out, "%lld", (long long)attr->i); break;
-    case MPC_ATTR_FLOAT: mpc_str_append_double(out, attr->f); break;
-    case MPC_ATTR_BOOL: mpc_str_append(out, attr->b ? "true" : "false"); break;
-    case MPC_ATTR_FORMAT: mpc_str_append(out, mpc_format_get(attr->format)->name); break;
+    case MPC_ATTR_INT:
+        mpc_str_printf(out, "%lld", (long long)attr->i);
+        break;
+    case MPC_ATTR_FLOAT:
+        mpc_str_append_double(out, attr->f);
+        break;
+    case MPC_ATTR_BOOL:
+        mpc_str_append(out, attr->b ? "true" : "false");
+        break;
+    case MPC_ATTR_FORMAT:
+        mpc_str_append(out, mpc_format_get(attr->format)->name);
+        break;
     case MPC_ATTR_STR: {
         const char *text = mpc_sym_text(g->ctx, attr->s);
         if (mpc_ir_plain_word(text)) mpc_str_append(out, text);

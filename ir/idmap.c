@@ -1,5 +1,5 @@
-/* Open addressing, at most half full, nothing removed: a graph's names and states only grow. Keys may be any number, so a slot's state
- * is kept apart from its key. */
+/* Open addressing, at most half full, nothing removed: a graph's names and states only grow. Keys may be any number, so
+ * a slot's state is kept apart from its key. */
 #include "ir/idmap.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Result types: the generic checks of a row of ops.def (operand count, required attributes and kinds), then the op's own shape rule.
- * A failed rule leaves one sentence and the operand at fault; the caller decides how to say it. */
+/* Result types: the generic checks of a row of ops.def (operand count, required attributes and kinds), then the op's
+ * own shape rule. A failed rule leaves one sentence and the operand at fault; the caller decides how to say it. */
 #include "ir/infer.h"
 
 #include <stdarg.h>
@@ -40,8 +40,8 @@ static bool check_attrs(mpc_infer *infer) {
         const char *key = mpc_sym_text(infer->ctx, spec->key);
         if (!attr && spec->required) return mpc_infer_fail(infer, MPC_NONE, "needs the attribute `%s`", key);
         if (attr && attr->kind != spec->kind)
-            return mpc_infer_fail(infer, MPC_NONE, "the attribute `%s` is %s, not %s", key, mpc_attr_kind_name(spec->kind),
-                                  mpc_attr_kind_name(attr->kind));
+            return mpc_infer_fail(infer, MPC_NONE, "the attribute `%s` is %s, not %s", key,
+                                  mpc_attr_kind_name(spec->kind), mpc_attr_kind_name(attr->kind));
     }
     return true;
 }
@@ -56,11 +56,14 @@ bool mpc_infer_types(mpc_infer *infer) {
         return false;
     }
     for (uint32_t i = 0; i < infer->op->result_count; i++)
-        if (!infer->results[i]) return mpc_infer_fail(infer, MPC_NONE, "has no type for result %u (or it is too large)", i);
+        if (!infer->results[i])
+            return mpc_infer_fail(infer, MPC_NONE, "has no type for result %u (or it is too large)", i);
     return true;
 }
 
-const mpc_type *mpc_infer_operand(const mpc_infer *infer, uint32_t i) { return mpc_type_get(infer->ctx, infer->operands[i]); }
+const mpc_type *mpc_infer_operand(const mpc_infer *infer, uint32_t i) {
+    return mpc_type_get(infer->ctx, infer->operands[i]);
+}
 
 static const mpc_attr *get(const mpc_infer *infer, const char *key, mpc_attr_kind kind) {
     return mpc_attr_resolve(infer->ctx, infer->op, infer->attrs, infer->attr_count, key, kind);
@@ -72,7 +75,9 @@ bool mpc_infer_bool(const mpc_infer *infer, const char *key) { return get(infer,
 const char *mpc_infer_str(const mpc_infer *infer, const char *key) {
     return mpc_sym_text(infer->ctx, get(infer, key, MPC_ATTR_STR)->s);
 }
-mpc_format mpc_infer_format(const mpc_infer *infer, const char *key) { return get(infer, key, MPC_ATTR_FORMAT)->format; }
+mpc_format mpc_infer_format(const mpc_infer *infer, const char *key) {
+    return get(infer, key, MPC_ATTR_FORMAT)->format;
+}
 mpc_int_list mpc_infer_ints(const mpc_infer *infer, const char *key) { return get(infer, key, MPC_ATTR_INTS)->ints; }
 
 bool mpc_broadcast(const mpc_type *a, const mpc_type *b, mpc_type *out) {

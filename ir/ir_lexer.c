@@ -1,5 +1,6 @@
-/* The lexer of the text form and its mirror, the quoting of names. White space and `#` comments separate tokens and mean nothing else.
- * A ':' belongs to a name only if more of the name follows, so that `%x: f32[]` and `%add:2` both read as expected. */
+/* The lexer of the text form and its mirror, the quoting of names. White space and `#` comments separate tokens and
+ * mean nothing else. A ':' belongs to a name only if more of the name follows, so that `%x: f32[]` and `%add:2` both
+ * read as expected. */
 #include "ir/ir_lexer.h"
 
 #include <string.h>
@@ -26,12 +27,18 @@ bool mpc_ir_plain_word(const char *text) {
 
 static char escape_letter(char c) {
     switch (c) {
-    case '"': return '"';
-    case '\\': return '\\';
-    case '\n': return 'n';
-    case '\t': return 't';
-    case '\r': return 'r';
-    default: return 0;
+    case '"':
+        return '"';
+    case '\\':
+        return '\\';
+    case '\n':
+        return 'n';
+    case '\t':
+        return 't';
+    case '\r':
+        return 'r';
+    default:
+        return 0;
     }
 }
 

@@ -6,7 +6,7 @@
 
 typedef enum mpc_ir_token_kind {
     MPC_TOK_END,
-    MPC_TOK_BAD, /* lexer->code and lexer->error say why */
+    MPC_TOK_BAD,   /* lexer->code and lexer->error say why */
     MPC_TOK_VALUE, /* %name or %"name": text without the sign and quotes */
     MPC_TOK_GRAPH, /* @name */
     MPC_TOK_WORD,
@@ -19,14 +19,14 @@ typedef struct mpc_ir_token {
     mpc_ir_token_kind kind;
     char punct;
     uint32_t begin, end; /* bytes of the source */
-    const char *text; /* not NUL-terminated; valid until the next token */
+    const char *text;    /* not NUL-terminated; valid until the next token */
     size_t length;
 } mpc_ir_token;
 
 typedef struct mpc_ir_lexer {
     const char *text;
     uint32_t length, at;
-    mpc_str buffer; /* unescaped text of the current token */
+    mpc_str buffer;           /* unescaped text of the current token */
     const char *code, *error; /* of MPC_TOK_BAD; error NULL: out of memory */
 } mpc_ir_lexer;
 

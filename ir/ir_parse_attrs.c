@@ -1,5 +1,6 @@
-/* Numbers, types and attribute lists of the text form. An attribute is read by the kind that the op declares, so `skip=keep` and
- * `to=bf16` need no quotes. Numbers are copied out before strtod sees them: the source isn't NUL-terminated where a token ends. */
+/* Numbers, types and attribute lists of the text form. An attribute is read by the kind that the op declares, so
+ * `skip=keep` and `to=bf16` need no quotes. Numbers are copied out before strtod sees them: the source isn't
+ * NUL-terminated where a token ends. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,8 @@ bool mpc_ir_parse_unsigned(mpc_ir_parser *p, uint64_t limit, uint64_t *value) {
     *value = strtoull(text, &end, 10);
     if (*end || end == text) return mpc_ir_unexpected(p, "a number");
     if (errno || text[0] == '-' || *value > limit)
-        return mpc_ir_fail(p, "E510", mpc_ir_span(p), "this number must be between 0 and %llu", (unsigned long long)limit);
+        return mpc_ir_fail(p, "E510", mpc_ir_span(p), "this number must be between 0 and %llu",
+                           (unsigned long long)limit);
     mpc_ir_advance(p);
     return true;
 }
@@ -79,7 +81,8 @@ bool mpc_ir_parse_format(mpc_ir_parser *p, mpc_format *format) {
     *format = format_of_token(p);
     if (*format == MPC_FMT_none && !mpc_ir_at_word(p, "none")) {
         if (p->token.kind != MPC_TOK_WORD) return mpc_ir_unexpected(p, "a number format");
-        return mpc_ir_fail(p, "E508", mpc_ir_span(p), "there is no number format `%.*s`", (int)p->token.length, p->token.text);
+        return mpc_ir_fail(p, "E508", mpc_ir_span(p), "there is no number format `%.*s`", (int)p->token.length,
+                           p->token.text);
     }
     mpc_ir_advance(p);
     return true;
@@ -128,12 +131,18 @@ bool mpc_ir_parse_type(mpc_ir_parser *p, mpc_type_id *type) {
 
 static bool parse_value(mpc_ir_parser *p, mpc_attr *attr) {
     switch (attr->kind) {
-    case MPC_ATTR_INT: return mpc_ir_parse_int(p, &attr->i);
-    case MPC_ATTR_FLOAT: return parse_float(p, &attr->f);
-    case MPC_ATTR_BOOL: return parse_bool(p, &attr->b);
-    case MPC_ATTR_STR: return parse_str(p, &attr->s);
-    case MPC_ATTR_FORMAT: return mpc_ir_parse_format(p, &attr->format);
-    case MPC_ATTR_INTS: return parse_ints(p, &attr->ints);
+    case MPC_ATTR_INT:
+        return mpc_ir_parse_int(p, &attr->i);
+    case MPC_ATTR_FLOAT:
+        return parse_float(p, &attr->f);
+    case MPC_ATTR_BOOL:
+        return parse_bool(p, &attr->b);
+    case MPC_ATTR_STR:
+        return parse_str(p, &attr->s);
+    case MPC_ATTR_FORMAT:
+        return mpc_ir_parse_format(p, &attr->format);
+    case MPC_ATTR_INTS:
+        return parse_ints(p, &attr->ints);
     }
     return false;
 }

@@ -1,5 +1,6 @@
-/* One node line of the text form: "%a, %b = op(%x, %y) {...} : f32[..], f32[..] suffixes". Results are defined after the operands are
- * read, so a node can't read itself; types are checked against the op's shape rule, except for the formats of floats. */
+/* One node line of the text form: "%a, %b = op(%x, %y) {...} : f32[..], f32[..] suffixes". Results are defined after
+ * the operands are read, so a node can't read itself; types are checked against the op's shape rule, except for the
+ * formats of floats. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -63,7 +64,8 @@ static bool parse_operands(mpc_ir_parser *p) {
         mpc_value_id value;
         if (!mpc_ir_parse_ref(p, &value)) return false;
         mpc_type_id type = mpc_builder_graph(p->b)->values[value].type;
-        if (!mpc_array_push(&p->operands, value) || !mpc_array_push(&p->operand_types, type)) return mpc_ir_no_memory(p);
+        if (!mpc_array_push(&p->operands, value) || !mpc_array_push(&p->operand_types, type))
+            return mpc_ir_no_memory(p);
     } while (mpc_ir_accept(p, ','));
     return mpc_ir_expect(p, ')');
 }
@@ -88,7 +90,8 @@ static bool check_counts(mpc_ir_parser *p, const mpc_op *op, mpc_span span) {
         return mpc_ir_fail(p, "E509", span, "%zu results, but %zu types", p->names.count, p->types.count);
     for (uint32_t i = 0; i < op->attr_count; i++)
         if (op->attrs[i].required && !mpc_attr_stored(p->attrs.data, (uint32_t)p->attrs.count, op->attrs[i].key))
-            return mpc_ir_fail(p, "E506", span, "%s needs the attribute `%s`", op->name, mpc_sym_text(p->ctx, op->attrs[i].key));
+            return mpc_ir_fail(p, "E506", span, "%s needs the attribute `%s`", op->name,
+                               mpc_sym_text(p->ctx, op->attrs[i].key));
     return true;
 }
 
@@ -170,11 +173,21 @@ static bool parse_suffix(mpc_ir_parser *p, suffixes *s, bool *found) {
     if (!mpc_ir_expect(p, '(')) return false;
     bool ok = false;
     switch (which) {
-    case 0: ok = parse_loc(p, &s->loc); break;
-    case 1: ok = parse_quoted_suffix(p, &s->origin); break;
-    case 2: ok = parse_quoted_suffix(p, &s->why); break;
-    case 3: ok = parse_decision(p, &s->decision); break;
-    default: ok = mpc_ir_parse_unsigned(p, UINT32_MAX, &s->group); break;
+    case 0:
+        ok = parse_loc(p, &s->loc);
+        break;
+    case 1:
+        ok = parse_quoted_suffix(p, &s->origin);
+        break;
+    case 2:
+        ok = parse_quoted_suffix(p, &s->why);
+        break;
+    case 3:
+        ok = parse_decision(p, &s->decision);
+        break;
+    default:
+        ok = mpc_ir_parse_unsigned(p, UINT32_MAX, &s->group);
+        break;
     }
     return ok && mpc_ir_expect(p, ')');
 }
@@ -210,7 +223,8 @@ bool mpc_ir_parse_node(mpc_ir_parser *p) {
     mpc_span span = mpc_ir_span(p);
     if (!parse_op(p, &id)) return false;
     const mpc_op *op = mpc_op_get(p->ctx, id);
-    if (!parse_operands(p) || !mpc_ir_parse_attrs(p, op->name, op->attrs, op->attr_count, true) || !parse_types(p)) return false;
+    if (!parse_operands(p) || !mpc_ir_parse_attrs(p, op->name, op->attrs, op->attr_count, true) || !parse_types(p))
+        return false;
     if (!check_counts(p, op, span) || !check_types(p, op, span)) return false;
     suffixes s = {0};
     for (bool found = true; found;)

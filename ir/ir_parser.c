@@ -1,5 +1,6 @@
-/* The text form read back: "mpir 1", the graph's head with its inputs, node lines, and the ends (next, place, arena, return). Recursive
- * descent with one token of look-ahead; the first error ends the parse and nothing of the graph survives it. No input may crash it. */
+/* The text form read back: "mpir 1", the graph's head with its inputs, node lines, and the ends (next, place, arena,
+ * return). Recursive descent with one token of look-ahead; the first error ends the parse and nothing of the graph
+ * survives it. No input may crash it. */
 #include "ir/ir_parser.h"
 
 #include <stdarg.h>
@@ -32,16 +33,20 @@ bool mpc_ir_no_memory(mpc_ir_parser *p) {
 
 void mpc_ir_advance(mpc_ir_parser *p) { p->token = mpc_ir_lex(&p->lexer); }
 
-bool mpc_ir_at_punct(const mpc_ir_parser *p, char punct) { return p->token.kind == MPC_TOK_PUNCT && p->token.punct == punct; }
+bool mpc_ir_at_punct(const mpc_ir_parser *p, char punct) {
+    return p->token.kind == MPC_TOK_PUNCT && p->token.punct == punct;
+}
 
 bool mpc_ir_at_word(const mpc_ir_parser *p, const char *word) {
-    return p->token.kind == MPC_TOK_WORD && p->token.length == strlen(word) && memcmp(p->token.text, word, p->token.length) == 0;
+    return p->token.kind == MPC_TOK_WORD && p->token.length == strlen(word) &&
+           memcmp(p->token.text, word, p->token.length) == 0;
 }
 
 bool mpc_ir_unexpected(mpc_ir_parser *p, const char *wanted) {
     if (p->token.kind == MPC_TOK_BAD && !p->lexer.error) return mpc_ir_no_memory(p);
     if (p->token.kind == MPC_TOK_BAD) return mpc_ir_fail(p, p->lexer.code, mpc_ir_span(p), "%s", p->lexer.error);
-    if (p->token.kind == MPC_TOK_END) return mpc_ir_fail(p, "E501", mpc_ir_span(p), "%s is expected, but the text ends here", wanted);
+    if (p->token.kind == MPC_TOK_END)
+        return mpc_ir_fail(p, "E501", mpc_ir_span(p), "%s is expected, but the text ends here", wanted);
     return mpc_ir_fail(p, "E501", mpc_ir_span(p), "%s is expected here", wanted);
 }
 
@@ -111,7 +116,8 @@ static bool parse_next(mpc_ir_parser *p) {
     if (!mpc_ir_parse_ref(p, &state)) return false;
     const mpc_graph *g = mpc_builder_graph(p->b);
     const mpc_node *node = mpc_producer(g, state);
-    if (!node || node->op != MPC_OP_state) return mpc_ir_fail(p, "E511", span, "`next` binds a state, and this isn't one");
+    if (!node || node->op != MPC_OP_state)
+        return mpc_ir_fail(p, "E511", span, "`next` binds a state, and this isn't one");
     if (mpc_idmap_find(&p->b->nexts, state)) return mpc_ir_fail(p, "E511", span, "this state already has a next value");
     if (!mpc_ir_expect(p, ',') || !mpc_ir_parse_ref(p, &value)) return false;
     mpc_build_next(p->b, state, value);

@@ -1,5 +1,5 @@
-/* The parser of the text form: state and the helpers shared by its files. Internal to ir. Every helper returns false after an error,
- * which has then been sent; the first error ends the parse. */
+/* The parser of the text form: state and the helpers shared by its files. Internal to ir. Every helper returns false
+ * after an error, which has then been sent; the first error ends the parse. */
 #ifndef MPC_IR_IR_PARSER_H
 #define MPC_IR_IR_PARSER_H
 
@@ -23,8 +23,8 @@ typedef struct mpc_ir_parser {
     mpc_ir_token token; /* the next one, not yet used */
     mpc_builder *b;
     bool failed;
-    mpc_arena *scratch; /* lists of integers */
-    mpc_idmap values; /* name -> value */
+    mpc_arena *scratch;           /* lists of integers */
+    mpc_idmap values;             /* name -> value */
     MPC_ARRAY(mpc_ir_name) names; /* of the node being read, and so on */
     MPC_ARRAY(mpc_value_id) operands;
     MPC_ARRAY(mpc_type_id) operand_types;
@@ -32,7 +32,7 @@ typedef struct mpc_ir_parser {
     MPC_ARRAY(mpc_attr) attrs;
     MPC_ARRAY(int64_t) ints;
     MPC_ARRAY(uint32_t) groups; /* by node */
-    mpc_idmap placed; /* values that have a place */
+    mpc_idmap placed;           /* values that have a place */
     MPC_ARRAY(mpc_ir_place) places;
     bool any_group;
     uint64_t arena_bytes;
@@ -56,7 +56,8 @@ bool mpc_ir_parse_int(mpc_ir_parser *p, int64_t *value);
 bool mpc_ir_parse_unsigned(mpc_ir_parser *p, uint64_t limit, uint64_t *value);
 bool mpc_ir_parse_format(mpc_ir_parser *p, mpc_format *format);
 bool mpc_ir_parse_type(mpc_ir_parser *p, mpc_type_id *type);
-/* "{key=value ...}" or nothing; into p->attrs, in the order of the declarations. `drop`: without what equals its default. */
+/* "{key=value ...}" or nothing; into p->attrs, in the order of the declarations. `drop`: without what equals its
+ * default. */
 bool mpc_ir_parse_attrs(mpc_ir_parser *p, const char *owner, const mpc_attr_spec *specs, uint32_t count, bool drop);
 
 /* ir_parse_node.c */

@@ -1,6 +1,6 @@
-/* The op registry: the rows of ir/ops.def as descriptors, plus what plugins add. Attribute declarations are parsed from the row's text
- * once, when the context is made. Rules of `passes` (gradient, expansion) are filled in later by that layer, so `ir` knows nothing of
- * it; a descriptor's address never changes. */
+/* The op registry: the rows of ir/ops.def as descriptors, plus what plugins add. Attribute declarations are parsed from
+ * the row's text once, when the context is made. Rules of `passes` (gradient, expansion) are filled in later by that
+ * layer, so `ir` knows nothing of it; a descriptor's address never changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ enum { X = MPC_OPF_EXACT, C = MPC_OPF_COMMUTES, R = MPC_OPF_RANDOM, N = MPC_OPF_
 #define ANY UINT32_MAX
 
 static const op_row op_rows[] = {
-#define OP(name_, KIND, min_, max_, results_, CLASS, flags_, kernel_, shape_, eval_, sample_, grad_, expand_, attrs_, doc_) \
+#define OP(name_, KIND, min_, max_, results_, CLASS, flags_, kernel_, shape_, eval_, sample_, grad_, expand_, attrs_, \
+           doc_) \
     {{.name = #name_, \
       .doc = doc_, \
       .kind = MPC_KIND_##KIND, \
@@ -55,7 +56,9 @@ const mpc_attr_spec *mpc_input_attr_specs(const mpc_context *ctx, uint32_t *coun
 }
 
 uint32_t mpc_op_count(const mpc_context *ctx) { return (uint32_t)ctx->ops.count; }
-const mpc_op *mpc_op_get(const mpc_context *ctx, mpc_op_id id) { return id < ctx->ops.count ? ctx->ops.data[id] : NULL; }
+const mpc_op *mpc_op_get(const mpc_context *ctx, mpc_op_id id) {
+    return id < ctx->ops.count ? ctx->ops.data[id] : NULL;
+}
 mpc_op *mpc_op_get_mutable(mpc_context *ctx, mpc_op_id id) { return id < ctx->ops.count ? ctx->ops.data[id] : NULL; }
 
 static bool op_is(const void *owner, uint32_t item, const void *key) {

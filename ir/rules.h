@@ -1,5 +1,6 @@
-/* Declares every rule that a row of ir/ops.def names: mpc_shape_NAME (ir/shape_*.c), mpc_eval_NAME (ir/eval/eval_*.c) and
- * mpc_sample_NAME (ir/eval/sample_*.c). The name `none` stands for no rule (NULL in the registry) and has no definition. */
+/* Declares every rule that a row of ir/ops.def names: mpc_shape_NAME (ir/shape_*.c), mpc_eval_NAME (ir/eval/eval_*.c)
+ * and mpc_sample_NAME (ir/eval/sample_*.c). The name `none` stands for no rule (NULL in the registry) and has no
+ * definition. */
 #ifndef MPC_IR_RULES_H
 #define MPC_IR_RULES_H
 

@@ -6,11 +6,8 @@
 static const mpc_format_info formats[MPC_FMT_count] = {
     {.name = "none"},
 #define FORMAT(name_, bytes_, kind_, e, f, inf, sat, storable_) \
-    [MPC_FMT_##name_] = {.name = #name_, \
-                         .bytes = bytes_, \
-                         .kind = MPC_FORMAT_##kind_, \
-                         .fmt = {e, f, inf, sat}, \
-                         .storable = storable_},
+    [MPC_FMT_##name_] = { \
+        .name = #name_, .bytes = bytes_, .kind = MPC_FORMAT_##kind_, .fmt = {e, f, inf, sat}, .storable = storable_},
 #include "ir/formats.def"
 #undef FORMAT
 };
@@ -37,8 +34,8 @@ static bool includes(const mpc_format_info *a, const mpc_format_info *b) {
            (a->fmt.has_inf || !b->fmt.has_inf);
 }
 
-/* f8 pairs join to f32 too: no storable format between holds both and is worth a surprise. Integers: the wider; with a float: the
- * float (as numpy and the front end do for constants). */
+/* f8 pairs join to f32 too: no storable format between holds both and is worth a surprise. Integers: the wider; with a
+ * float: the float (as numpy and the front end do for constants). */
 mpc_format mpc_format_join(mpc_format a, mpc_format b) {
     const mpc_format_info *x = mpc_format_get(a), *y = mpc_format_get(b);
     if (a == b || b == MPC_FMT_none) return a;
@@ -59,7 +56,9 @@ int64_t mpc_type_elements(const mpc_type *type) {
     return count;
 }
 
-int64_t mpc_type_bytes(const mpc_type *type) { return mpc_type_elements(type) * (int64_t)mpc_format_get(type->format)->bytes; }
+int64_t mpc_type_bytes(const mpc_type *type) {
+    return mpc_type_elements(type) * (int64_t)mpc_format_get(type->format)->bytes;
+}
 
 void mpc_type_print(const mpc_type *type, mpc_str *out) {
     mpc_str_append(out, mpc_format_get(type->format)->name);

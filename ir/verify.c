@@ -1,15 +1,15 @@
-/* The verifier: every invariant of a graph. It reads ill-formed graphs without crashing: tables first (V01, V02), the rest only if they
- * hold. Passes are checked after each run with it, so its messages name the value and the invariant.
+/* The verifier: every invariant of a graph. It reads ill-formed graphs without crashing: tables first (V01, V02), the
+ * rest only if they hold. Passes are checked after each run with it, so its messages name the value and the invariant.
  *
  *   V01  operand, attribute, result, input, next and output indices lie in their tables
  *   V02  a result names its node as producer and its own number, an input names none; every value is one of these, once
  *   V03  a node reads inputs and results of earlier nodes only
  *   V04  value names are unique and not empty
  *   V05  a node has as many operands and results as its op takes
- *   V06  attributes are declared, of the declared kind, in declared order, once each; required ones are there, defaults are not stored
- *   V07  result types follow from the operands; the format of a float may differ (nodes may mix float formats: reads widen to f32)
- *   V08  a state has a name, skip is keep, advance or zero, (name, derived) is unique, a derived state has the format it names
- *   V09  a next binds a state, to a value of the same type, and no state has two
+ *   V06  attributes are declared, of the declared kind, in declared order, once each; required ones are there, defaults
+ * are not stored V07  result types follow from the operands; the format of a float may differ (nodes may mix float
+ * formats: reads widen to f32) V08  a state has a name, skip is keep, advance or zero, (name, derived) is unique, a
+ * derived state has the format it names V09  a next binds a state, to a value of the same type, and no state has two
  *   V10  output names are unique and not empty
  *   V11  every value has a type whose format can be stored
  *   V12  formats of a decision are floats, and its result format can be stored
@@ -31,7 +31,8 @@ typedef struct verifier {
     mpc_idmap seen; /* of the check at work */
 } verifier;
 
-static void fail(verifier *v, const char *code, mpc_loc loc, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void fail(verifier *v, const char *code, mpc_loc loc, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 static void fail(verifier *v, const char *code, mpc_loc loc, const char *format, ...) {
     const mpc_sink *sink = v->g->ctx->sink;
@@ -58,26 +59,31 @@ static const char *node_name(const verifier *v, const mpc_node *n) {
     return named ? mpc_value_name(v->g, n->result_begin) : "?";
 }
 
-static bool in_table(uint32_t begin, uint32_t count, uint32_t total) { return begin <= total && count <= total - begin; }
+static bool in_table(uint32_t begin, uint32_t count, uint32_t total) {
+    return begin <= total && count <= total - begin;
+}
 
 static void check_node_tables(verifier *v, mpc_node_id id) {
     const mpc_graph *g = v->g;
     const mpc_node *n = &g->nodes[id];
     if (!mpc_op_get(g->ctx, n->op)) fail(v, "V01", n->loc, "node %u: there is no op %u", id, n->op);
-    if (!in_table(n->operand_begin, n->operand_count, g->operand_total) || !in_table(n->attr_begin, n->attr_count, g->attr_total) ||
+    if (!in_table(n->operand_begin, n->operand_count, g->operand_total) ||
+        !in_table(n->attr_begin, n->attr_count, g->attr_total) ||
         !in_table(n->result_begin, n->result_count, g->value_count)) {
         fail(v, "V01", n->loc, "node %u: operands, attributes or results lie outside their tables", id);
         return;
     }
     for (uint32_t i = 0; i < n->operand_count; i++)
-        if (mpc_operand(g, n, i) >= g->value_count) fail(v, "V01", n->loc, "%s: operand %u is no value", node_name(v, n), i);
+        if (mpc_operand(g, n, i) >= g->value_count)
+            fail(v, "V01", n->loc, "%s: operand %u is no value", node_name(v, n), i);
 }
 
 static void check_tables(verifier *v) {
     const mpc_graph *g = v->g;
     for (uint32_t i = 0; i < g->node_count; i++) check_node_tables(v, i);
     for (uint32_t i = 0; i < g->input_count; i++)
-        if (g->inputs[i].value >= g->value_count || !in_table(g->inputs[i].attr_begin, g->inputs[i].attr_count, g->attr_total))
+        if (g->inputs[i].value >= g->value_count ||
+            !in_table(g->inputs[i].attr_begin, g->inputs[i].attr_count, g->attr_total))
             fail(v, "V01", nowhere, "input %u lies outside the tables", i);
     for (uint32_t i = 0; i < g->next_count; i++)
         if (g->nexts[i].state >= g->value_count || g->nexts[i].value >= g->value_count)
@@ -91,7 +97,8 @@ static void check_values(verifier *v) {
     uint64_t owned = g->input_count;
     for (uint32_t i = 0; i < g->input_count; i++) {
         const mpc_value *value = &g->values[g->inputs[i].value];
-        if (value->producer != MPC_NONE || value->index != i) fail(v, "V02", nowhere, "input %u isn't the value's source", i);
+        if (value->producer != MPC_NONE || value->index != i)
+            fail(v, "V02", nowhere, "input %u isn't the value's source", i);
     }
     for (uint32_t i = 0; i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
@@ -102,7 +109,8 @@ static void check_values(verifier *v) {
                 fail(v, "V02", n->loc, "result %u of %s names another producer", j, node_name(v, n));
         }
     }
-    if (owned != g->value_count) fail(v, "V02", nowhere, "%u values, but %llu are made", g->value_count, (unsigned long long)owned);
+    if (owned != g->value_count)
+        fail(v, "V02", nowhere, "%u values, but %llu are made", g->value_count, (unsigned long long)owned);
 }
 
 static void check_order(verifier *v) {
@@ -111,7 +119,8 @@ static void check_order(verifier *v) {
         for (uint32_t j = 0; j < n->operand_count; j++) {
             mpc_node_id producer = v->g->values[mpc_operand(v->g, n, j)].producer;
             if (producer != MPC_NONE && producer >= i)
-                fail(v, "V03", n->loc, "%s reads %s, which is made later", node_name(v, n), mpc_value_name(v->g, mpc_operand(v->g, n, j)));
+                fail(v, "V03", n->loc, "%s reads %s, which is made later", node_name(v, n),
+                     mpc_value_name(v->g, mpc_operand(v->g, n, j)));
         }
     }
 }
@@ -126,7 +135,8 @@ static bool is_first(verifier *v, uint32_t key) {
 static void check_names(verifier *v) {
     for (uint32_t i = 0; i < v->g->value_count; i++) {
         if (!v->g->values[i].name) fail(v, "V04", nowhere, "value %u has no name", i);
-        else if (!is_first(v, v->g->values[i].name)) fail(v, "V04", nowhere, "two values are named `%s`", mpc_value_name(v->g, i));
+        else if (!is_first(v, v->g->values[i].name))
+            fail(v, "V04", nowhere, "two values are named `%s`", mpc_value_name(v->g, i));
     }
     mpc_idmap_free(&v->seen);
 }
@@ -143,8 +153,8 @@ static void check_attrs(verifier *v, mpc_loc loc, const char *owner, const mpc_a
             return;
         }
         if (specs[next].kind != attrs[i].kind)
-            fail(v, "V06", loc, "%s: the attribute `%s` is %s, not %s", owner, key, mpc_attr_kind_name(specs[next].kind),
-                 mpc_attr_kind_name(attrs[i].kind));
+            fail(v, "V06", loc, "%s: the attribute `%s` is %s, not %s", owner, key,
+                 mpc_attr_kind_name(specs[next].kind), mpc_attr_kind_name(attrs[i].kind));
         else if (defaults_dropped && !specs[next].required && mpc_attr_same(&attrs[i], &specs[next].fallback))
             fail(v, "V06", loc, "%s: the attribute `%s` is stored though it has its default", owner, key);
         next++;
@@ -152,10 +162,11 @@ static void check_attrs(verifier *v, mpc_loc loc, const char *owner, const mpc_a
 }
 
 static bool check_counts(verifier *v, const mpc_node *n, const mpc_op *op) {
-    bool ok = n->operand_count >= op->min_operands && n->operand_count <= op->max_operands && n->result_count == op->result_count;
+    bool ok = n->operand_count >= op->min_operands && n->operand_count <= op->max_operands &&
+              n->result_count == op->result_count;
     if (!ok)
-        fail(v, "V05", n->loc, "%s: %s doesn't have %u operands and %u results", node_name(v, n), op->name, n->operand_count,
-             n->result_count);
+        fail(v, "V05", n->loc, "%s: %s doesn't have %u operands and %u results", node_name(v, n), op->name,
+             n->operand_count, n->result_count);
     return ok;
 }
 
@@ -170,7 +181,8 @@ static void check_node_attrs(verifier *v, const mpc_node *n, const mpc_op *op) {
 
 static bool types_agree(const mpc_type *inferred, const mpc_type *stated) {
     if (inferred->rank != stated->rank || memcmp(inferred->dims, stated->dims, sizeof stated->dims) != 0) return false;
-    return inferred->format == stated->format || (mpc_format_is_float(inferred->format) && mpc_format_is_float(stated->format));
+    return inferred->format == stated->format ||
+           (mpc_format_is_float(inferred->format) && mpc_format_is_float(stated->format));
 }
 
 static void report_type(verifier *v, const mpc_node *n, const mpc_type *inferred, const mpc_type *stated) {
@@ -191,13 +203,15 @@ static void check_types(verifier *v, const mpc_node *n, const mpc_op *op, mpc_ty
                        .operand_count = n->operand_count,
                        .attrs = g->attrs + n->attr_begin,
                        .attr_count = n->attr_count};
-    for (uint32_t i = 0; i < n->result_count && i < MPC_MAX_RESULTS; i++) infer.results[i] = g->values[mpc_result(n, i)].type;
+    for (uint32_t i = 0; i < n->result_count && i < MPC_MAX_RESULTS; i++)
+        infer.results[i] = g->values[mpc_result(n, i)].type;
     if (!mpc_infer_types(&infer)) {
         fail(v, "V07", n->loc, "%s: %s %s", node_name(v, n), op->name, infer.message);
         return;
     }
     for (uint32_t i = 0; i < n->result_count; i++) {
-        const mpc_type *inferred = mpc_type_get(g->ctx, infer.results[i]), *stated = mpc_value_type(g, mpc_result(n, i));
+        const mpc_type *inferred = mpc_type_get(g->ctx, infer.results[i]),
+                       *stated = mpc_value_type(g, mpc_result(n, i));
         if (!types_agree(inferred, stated)) report_type(v, n, inferred, stated);
     }
 }
@@ -225,7 +239,8 @@ static void check_formats(verifier *v) {
     for (uint32_t i = 0; i < v->g->value_count; i++) {
         mpc_format format = mpc_value_format(v->g, i);
         if (!mpc_format_get(format)->storable)
-            fail(v, "V11", nowhere, "%s has the format %s, in which nothing is stored", mpc_value_name(v->g, i), mpc_format_get(format)->name);
+            fail(v, "V11", nowhere, "%s has the format %s, in which nothing is stored", mpc_value_name(v->g, i),
+                 mpc_format_get(format)->name);
     }
 }
 
@@ -244,7 +259,8 @@ static void check_state(verifier *v, const mpc_node *n) {
 /* Unique by name and derived format: the symbol of "name/format". */
 static bool state_is_first(verifier *v, const mpc_node *n) {
     mpc_str key = {0};
-    mpc_str_printf(&key, "%s\x1f%s", mpc_attr_str(v->g, n, "name"), mpc_format_get(mpc_attr_format(v->g, n, "derived"))->name);
+    mpc_str_printf(&key, "%s\x1f%s", mpc_attr_str(v->g, n, "name"),
+                   mpc_format_get(mpc_attr_format(v->g, n, "derived"))->name);
     mpc_sym sym = key.failed ? 0 : mpc_intern(v->g->ctx, mpc_str_cstr(&key));
     mpc_str_free(&key);
     if (!sym) v->no_memory = true;
@@ -282,7 +298,8 @@ static void check_outputs(verifier *v) {
     for (uint32_t i = 0; i < v->g->output_count; i++) {
         mpc_sym name = v->g->outputs[i].name;
         if (!name) fail(v, "V10", nowhere, "output %u has no name", i);
-        else if (!is_first(v, name)) fail(v, "V10", nowhere, "there are two outputs `%s`", mpc_sym_text(v->g->ctx, name));
+        else if (!is_first(v, name))
+            fail(v, "V10", nowhere, "there are two outputs `%s`", mpc_sym_text(v->g->ctx, name));
     }
     mpc_idmap_free(&v->seen);
 }
@@ -292,7 +309,8 @@ static void check_inputs(verifier *v) {
     const mpc_attr_spec *specs = mpc_input_attr_specs(v->g->ctx, &count);
     for (uint32_t i = 0; i < v->g->input_count; i++) {
         const mpc_input *in = &v->g->inputs[i];
-        check_attrs(v, nowhere, mpc_value_name(v->g, in->value), v->g->attrs + in->attr_begin, in->attr_count, specs, count, false);
+        check_attrs(v, nowhere, mpc_value_name(v->g, in->value), v->g->attrs + in->attr_begin, in->attr_count, specs,
+                    count, false);
     }
 }
 
@@ -302,9 +320,11 @@ static void check_decisions(verifier *v) {
     for (uint32_t i = 0; v->g->decisions && i < v->g->node_count; i++) {
         const mpc_decision *d = &v->g->decisions[i];
         if (!d->present) continue;
-        bool floats = float_or_none(d->operand) && float_or_none(d->compute) && float_or_none(d->acc) && float_or_none(d->result);
+        bool floats =
+            float_or_none(d->operand) && float_or_none(d->compute) && float_or_none(d->acc) && float_or_none(d->result);
         if (!floats || (d->result && !mpc_format_get(d->result)->storable))
-            fail(v, "V12", v->g->nodes[i].loc, "%s: a format of its decision is no float, or can't be stored", node_name(v, &v->g->nodes[i]));
+            fail(v, "V12", v->g->nodes[i].loc, "%s: a format of its decision is no float, or can't be stored",
+                 node_name(v, &v->g->nodes[i]));
     }
 }
 
@@ -318,7 +338,8 @@ static void check_place(verifier *v, mpc_value_id id) {
     if (place->offset > g->arena_bytes || place->bytes > g->arena_bytes - place->offset)
         fail(v, "V13", nowhere, "%s lies outside the arena of %llu bytes", name, (unsigned long long)g->arena_bytes);
     if (place->bytes < (uint64_t)mpc_type_bytes(mpc_value_type(g, id)))
-        fail(v, "V13", nowhere, "%s has a place of %llu bytes, too small for it", name, (unsigned long long)place->bytes);
+        fail(v, "V13", nowhere, "%s has a place of %llu bytes, too small for it", name,
+             (unsigned long long)place->bytes);
 }
 
 mpc_status mpc_graph_verify(const mpc_graph *g) {

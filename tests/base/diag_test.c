@@ -46,9 +46,16 @@ static void two_short_labels_share_a_row_and_notes_follow(void) {
     uint32_t file = add("resnet.mpg", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n    return relu(x + y)\n");
     mpc_label labels[] = {{find(file, "x", 0), "[batch, 32, 32, 16]   height, width and channels differ"},
                           {find(file, "y", 0), "[batch, 16, 16, 32]"}};
-    mpc_label notes[] = {{{0}, "called from resnet.mpg:22 (stage 1, unit 0)"}, {find(file, "2", 0), "y was made here, with stride = 2"}};
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E020", .message = "these two shapes can't be added", .labels = labels,
-                     .label_count = 2, .notes = notes, .note_count = 2, .help = "bring x to the same shape first:\nconv2d(x, 32)"};
+    mpc_label notes[] = {{{0}, "called from resnet.mpg:22 (stage 1, unit 0)"},
+                         {find(file, "2", 0), "y was made here, with stride = 2"}};
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E020",
+                     .message = "these two shapes can't be added",
+                     .labels = labels,
+                     .label_count = 2,
+                     .notes = notes,
+                     .note_count = 2,
+                     .help = "bring x to the same shape first:\nconv2d(x, 32)"};
     renders(&diag, false,
             "error[E020]: these two shapes can't be added\n"
             "  --> resnet.mpg:11:17\n"
@@ -64,8 +71,13 @@ static void two_short_labels_share_a_row_and_notes_follow(void) {
 
 static void words_get_a_row_each_and_a_silent_label_only_gives_the_place(void) {
     uint32_t file = add("reg.mpg", "a\nb\nc\nd\ne\n    loss fit = mse(pred, price)\n");
-    mpc_label labels[] = {{find(file, "mse", 0), ""}, {find(file, "price", 0), "[batch]"}, {find(file, "pred", 0), "[batch, 1]"}};
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E025", .message = "mse compares value by value", .labels = labels, .label_count = 3};
+    mpc_label labels[] = {
+        {find(file, "mse", 0), ""}, {find(file, "price", 0), "[batch]"}, {find(file, "pred", 0), "[batch, 1]"}};
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E025",
+                     .message = "mse compares value by value",
+                     .labels = labels,
+                     .label_count = 3};
     renders(&diag, false,
             "error[E025]: mse compares value by value\n"
             "  --> reg.mpg:6:16\n"
@@ -76,7 +88,8 @@ static void words_get_a_row_each_and_a_silent_label_only_gives_the_place(void) {
 
 static void labels_on_several_lines_and_files_are_ordered(void) {
     uint32_t file = add("a.mpg", "first line\nsecond line\n"), other = add("b.mpg", "elsewhere\n");
-    mpc_label labels[] = {{find(file, "second", 0), "here"}, {find(other, "else", 0), "and here"}, {find(file, "first", 0), "with this"}};
+    mpc_label labels[] = {
+        {find(file, "second", 0), "here"}, {find(other, "else", 0), "and here"}, {find(file, "first", 0), "with this"}};
     mpc_diag diag = {.severity = MPC_SEV_WARNING, .code = "W101", .message = "m", .labels = labels, .label_count = 3};
     renders(&diag, false,
             "warning[W101]: m\n"
@@ -91,7 +104,10 @@ static void labels_on_several_lines_and_files_are_ordered(void) {
 }
 
 static void a_place_stands_where_there_is_no_span(void) {
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E201", .message = "class 10 in the data", .place = "digits-train.csv, row 214"};
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E201",
+                     .message = "class 10 in the data",
+                     .place = "digits-train.csv, row 214"};
     renders(&diag, false, "error[E201]: class 10 in the data\n  --> digits-train.csv, row 214\n");
     renders(&diag, true, "digits-train.csv, row 214: error[E201]: class 10 in the data\n");
     mpc_diag note = {.severity = MPC_SEV_NOTE, .code = "", .message = "scaling is off for bf16"};
@@ -120,7 +136,8 @@ static void odd_spans_render(void) {
 
 static void lines_and_columns_are_found(void) {
     uint32_t file = add("l.mpg", "a\nbc\n\nd"), line, column;
-    static const uint32_t rows[][3] = {{0, 1, 1}, {1, 1, 2}, {2, 2, 1}, {3, 2, 2}, {4, 2, 3}, {5, 3, 1}, {6, 4, 1}, {7, 4, 2}, {99, 4, 2}};
+    static const uint32_t rows[][3] = {{0, 1, 1}, {1, 1, 2}, {2, 2, 1}, {3, 2, 2}, {4, 2, 3},
+                                       {5, 3, 1}, {6, 4, 1}, {7, 4, 2}, {99, 4, 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         mpc_sources_locate(sources, file, rows[i][0], &line, &column);
         CHECK_MSG(line == rows[i][1] && column == rows[i][2], "offset %u: %u:%u", rows[i][0], line, column);
@@ -139,7 +156,8 @@ static void a_list_keeps_deep_copies(void) {
     text[0] = 'X';
     CHECK(mpc_diag_list_count(list) == 3);
     CHECK_STR(mpc_diag_list_get(list, 0)->message, "changes later 3");
-    CHECK(mpc_diag_list_get(list, 1)->labels[0].span.begin == 2 && mpc_diag_list_get(list, 2)->severity == MPC_SEV_WARNING);
+    CHECK(mpc_diag_list_get(list, 1)->labels[0].span.begin == 2 &&
+          mpc_diag_list_get(list, 2)->severity == MPC_SEV_WARNING);
     CHECK(mpc_error(NULL, "E900", "dropped") == MPC_FAILED);
     for (uint64_t n = 1; n < 12; n++) { /* sending without memory doesn't crash */
         mpc_alloc_fail_after(n);

@@ -1,4 +1,5 @@
-/* Allocation gate, arena, arrays, maps: they grow, they keep what they hold, and each survives every failing allocation. */
+/* Allocation gate, arena, arrays, maps: they grow, they keep what they hold, and each survives every failing
+ * allocation. */
 #include <stdint.h>
 #include <stdlib.h>
 

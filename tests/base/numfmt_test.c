@@ -1,4 +1,5 @@
-/* Conversions against a slow reference that searches the format's values: all 2^16 patterns, and around every boundary of f32. */
+/* Conversions against a slow reference that searches the format's values: all 2^16 patterns, and around every boundary
+ * of f32. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 #include "tests/check.h"
 
 static const mpc_numfmt f16 = {5, 10, true, false}, bf16 = {8, 7, true, false}, tf32 = {8, 10, true, false};
-static const mpc_numfmt e4m3 = {4, 3, false, true}, e5m2 = {5, 2, true, true}, f64 = {11, 52, true, false}, f32 = {8, 23, true, false};
+static const mpc_numfmt e4m3 = {4, 3, false, true}, e5m2 = {5, 2, true, true}, f64 = {11, 52, true, false},
+                        f32 = {8, 23, true, false};
 
 static float from_bits(uint32_t bits) {
     float f;
@@ -83,8 +85,10 @@ static void direct_routines_agree_with_the_general_one(uint32_t pattern) {
         CHECK_MSG(same_bits(direct, general), "%08x: %a, %a", pattern, (double)direct, (double)general);
     }
     CHECK_MSG(same_bits(mpc_f32_to_tf32(value), (float)mpc_numfmt_round(&tf32, (double)value)), "%08x", pattern);
-    CHECK_MSG(same_bits(mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(value)), (float)mpc_numfmt_round(&e4m3, (double)value)), "%08x", pattern);
-    CHECK_MSG(same_bits(mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(value)), (float)mpc_numfmt_round(&e5m2, (double)value)), "%08x", pattern);
+    CHECK_MSG(same_bits(mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(value)), (float)mpc_numfmt_round(&e4m3, (double)value)),
+              "%08x", pattern);
+    CHECK_MSG(same_bits(mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(value)), (float)mpc_numfmt_round(&e5m2, (double)value)),
+              "%08x", pattern);
     CHECK(same_bits(value, (float)mpc_numfmt_round(&f32, (double)value)));
 }
 
@@ -124,8 +128,10 @@ static void f16_overflows_from_65520(void) {
 
 static void f8_narrowing_saturates_and_keeps_nan(void) {
     CHECK(mpc_numfmt_max(&e4m3) == 448 && mpc_numfmt_max(&e5m2) == 57344);
-    CHECK(mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(1e9f)) == 448.0f && mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(-HUGE_VALF)) == -448.0f);
-    CHECK(mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(1e9f)) == 57344.0f && mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(HUGE_VALF)) == 57344.0f);
+    CHECK(mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(1e9f)) == 448.0f &&
+          mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(-HUGE_VALF)) == -448.0f);
+    CHECK(mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(1e9f)) == 57344.0f &&
+          mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(HUGE_VALF)) == 57344.0f);
     CHECK(isnan(mpc_f8e4m3_to_f32(mpc_f32_to_f8e4m3(NAN))) && isnan(mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2(NAN))));
     for (unsigned i = 0; i < 256; i++) {
         float a = mpc_f8e4m3_to_f32((uint8_t)i), b = mpc_f8e5m2_to_f32((uint8_t)i);

@@ -19,7 +19,8 @@ static void philox_gives_the_published_answers(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t out[4];
         mpc_philox4x32(rows[i].counter, rows[i].key, out);
-        CHECK_MSG(memcmp(out, rows[i].out, sizeof out) == 0, "row %zu: %08x %08x %08x %08x", i, out[0], out[1], out[2], out[3]);
+        CHECK_MSG(memcmp(out, rows[i].out, sizeof out) == 0, "row %zu: %08x %08x %08x %08x", i, out[0], out[1], out[2],
+                  out[3]);
     }
 }
 

@@ -85,7 +85,8 @@ static void globs_match_paths_by_segments(void) {
         {"a.b", "a", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CHECK_MSG(mpc_glob_match(rows[i].glob, rows[i].path) == rows[i].matches, "%s on %s", rows[i].glob, rows[i].path);
+        CHECK_MSG(mpc_glob_match(rows[i].glob, rows[i].path) == rows[i].matches, "%s on %s", rows[i].glob,
+                  rows[i].path);
 }
 
 static void numbers_print_short_and_come_back(void) {
@@ -93,8 +94,17 @@ static void numbers_print_short_and_come_back(void) {
         double value;
         const char *text;
     } rows[] = {
-        {0.0, "0.0"}, {-0.0, "-0.0"}, {1.0, "1.0"}, {0.1, "0.1"}, {1e-5, "1e-05"}, {65536.0, "65536.0"}, {1.0 / 3, "0.3333333333333333"},
-        {5e-324, "5e-324"}, {DBL_MAX, "1.7976931348623157e+308"}, {HUGE_VAL, "inf"}, {-HUGE_VAL, "-inf"},
+        {0.0, "0.0"},
+        {-0.0, "-0.0"},
+        {1.0, "1.0"},
+        {0.1, "0.1"},
+        {1e-5, "1e-05"},
+        {65536.0, "65536.0"},
+        {1.0 / 3, "0.3333333333333333"},
+        {5e-324, "5e-324"},
+        {DBL_MAX, "1.7976931348623157e+308"},
+        {HUGE_VAL, "inf"},
+        {-HUGE_VAL, "-inf"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         mpc_str s = {0};

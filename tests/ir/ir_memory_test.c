@@ -1,5 +1,5 @@
-/* Every allocation of context, builder, copy, printer, parser and verifier fails once: nothing crashes or leaks (the sanitizer looks),
- * and what succeeds nevertheless is right. */
+/* Every allocation of context, builder, copy, printer, parser and verifier fails once: nothing crashes or leaks (the
+ * sanitizer looks), and what succeeds nevertheless is right. */
 #include "tests/ir/ir_test.h"
 
 typedef bool (*scenario)(session *s); /* true: everything succeeded */
@@ -85,9 +85,11 @@ static bool parse_in_new_context(session *unused) {
     (void)unused;
     session s;
     bool ok = session_open(&s);
-    mpc_graph *g = ok ? parse(&s, "mpir 1 graph @g(%newname: f32[7,9]) { %other = relu(%newname) : bf16[7,9] group(1) loc(\"l\":1:1)\n"
-                                  "place %other in %newname return(\"o\": %other) }")
-                      : NULL;
+    mpc_graph *g =
+        ok ? parse(&s,
+                   "mpir 1 graph @g(%newname: f32[7,9]) { %other = relu(%newname) : bf16[7,9] group(1) loc(\"l\":1:1)\n"
+                   "place %other in %newname return(\"o\": %other) }")
+           : NULL;
     mpc_graph_destroy(g);
     session_close(&s);
     return g != NULL;

@@ -1,20 +1,22 @@
-/* The parser says what is wrong and where; no bytes crash it: a good file cut at every byte, with every byte changed, with random flips. */
+/* The parser says what is wrong and where; no bytes crash it: a good file cut at every byte, with every byte changed,
+ * with random flips. */
 #include "tests/ir/ir_test.h"
 
-static const char good[] = "mpir 1\n"
-                           "# a comment\n"
-                           "graph @\"a b\"(%x: f32[2,3] {source=\"columns[0:3]\" hi=9223372036854775807}, %i: i32[2]) {\n"
-                           "  %w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]\n"
-                           "  %\"m 1\" = matmul(%x, %w) {prec=f16} : f16[2,4] assign(in=f16 compute=f16 acc=f32) group(4) loc(\"f\":1:2)\n"
-                           "  %add:2 = sum(%\"m 1\") {axes=[0,1]} : f32[] origin(\"o\") why(\"N40: \\\"f32\\\"\\x01\")\n"
-                           "  %k = const() {value=nan} : f32[3,4]\n"
-                           "  %l, %e = cross_entropy(%x, %i) : f32[2], f32[2]\n"
-                           "  next %w, %k\n"
-                           "  place %\"m 1\" at 64 size 16\n"
-                           "  place %k in %w\n"
-                           "  arena 80\n"
-                           "  return(\"loss\": %add:2)\n"
-                           "}\n";
+static const char good[] =
+    "mpir 1\n"
+    "# a comment\n"
+    "graph @\"a b\"(%x: f32[2,3] {source=\"columns[0:3]\" hi=9223372036854775807}, %i: i32[2]) {\n"
+    "  %w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]\n"
+    "  %\"m 1\" = matmul(%x, %w) {prec=f16} : f16[2,4] assign(in=f16 compute=f16 acc=f32) group(4) loc(\"f\":1:2)\n"
+    "  %add:2 = sum(%\"m 1\") {axes=[0,1]} : f32[] origin(\"o\") why(\"N40: \\\"f32\\\"\\x01\")\n"
+    "  %k = const() {value=nan} : f32[3,4]\n"
+    "  %l, %e = cross_entropy(%x, %i) : f32[2], f32[2]\n"
+    "  next %w, %k\n"
+    "  place %\"m 1\" at 64 size 16\n"
+    "  place %k in %w\n"
+    "  arena 80\n"
+    "  return(\"loss\": %add:2)\n"
+    "}\n";
 
 static const struct {
     const char *code, *from, *to, *at; /* the error's span begins with `at` */
@@ -58,7 +60,8 @@ static const struct {
     {"E506", "source=", "sauce=", "sauce"},
     {"E507", ": f16[2,4]", ": f16[2,5]", "matmul"},
     {"E507", ": f16[2,4]", ": i32[2,4]", "matmul"},
-    {"E507", "%w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]", "%w = state() {name=\"w\"} : f32[4,4]", "matmul"},
+    {"E507", "%w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]",
+     "%w = state() {name=\"w\"} : f32[4,4]", "matmul"},
     {"E508", "prec=f16", "prec=f17", "f17"},
     {"E508", "%i: i32[2]", "%i: int[2]", "int"},
     {"E508", "%i: i32[2]", "%i: none[2]", "none"},
@@ -98,9 +101,11 @@ static void each_mistake_has_its_code_and_place(session *s) {
         CHECK_MSG(!g && mpc_diag_list_count(s->list) == 1, "case %zu: `%s`", i, cases[i].to);
         if (!g && mpc_diag_list_count(s->list)) {
             const mpc_diag *diag = mpc_diag_list_get(s->list, 0);
-            CHECK_MSG(!strcmp(diag->code, cases[i].code), "case %zu: `%s` gives %s (%s)", i, cases[i].to, diag->code, diag->message);
+            CHECK_MSG(!strcmp(diag->code, cases[i].code), "case %zu: `%s` gives %s (%s)", i, cases[i].to, diag->code,
+                      diag->message);
             const char *at = mpc_str_cstr(&text) + diag->labels[0].span.begin;
-            CHECK_MSG(!strncmp(at, cases[i].at, strlen(cases[i].at)), "case %zu: `%s` is marked at `%.20s`", i, cases[i].to, at);
+            CHECK_MSG(!strncmp(at, cases[i].at, strlen(cases[i].at)), "case %zu: `%s` is marked at `%.20s`", i,
+                      cases[i].to, at);
         }
         mpc_graph_destroy(g);
         mpc_str_free(&text);

@@ -1,4 +1,5 @@
-/* What the tests of ir share: a session (sources, collected diagnostics, context) and a random graph that uses most of the text form. */
+/* What the tests of ir share: a session (sources, collected diagnostics, context) and a random graph that uses most of
+ * the text form. */
 #ifndef MPC_TESTS_IR_TEST_H
 #define MPC_TESTS_IR_TEST_H
 
@@ -72,7 +73,8 @@ static inline uint32_t roll(dice *d, uint32_t sides) { return mpc_random_bits(d-
 
 /* Nodes on f32, bf16 and f16 matrices [4, 4], with states, decisions, odd names, locations, origins and reasons. */
 static inline mpc_graph *random_graph(session *s, uint64_t seed, uint32_t node_count) {
-    static const char *const names[] = {"x", "layer.0.w", "a b", "quo\"te", "ends:", "\xc3\xa4", "back\\slash\n", "dots..", "1"};
+    static const char *const names[] = {
+        "x", "layer.0.w", "a b", "quo\"te", "ends:", "\xc3\xa4", "back\\slash\n", "dots..", "1"};
     static const mpc_op_id binary[] = {MPC_OP_add, MPC_OP_mul, MPC_OP_matmul, MPC_OP_maximum, MPC_OP_sub};
     static const mpc_op_id unary[] = {MPC_OP_relu, MPC_OP_exp, MPC_OP_tanh, MPC_OP_gelu, MPC_OP_stop_gradient};
     static const mpc_format floats[] = {MPC_FMT_none, MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
@@ -84,13 +86,15 @@ static inline mpc_graph *random_graph(session *s, uint64_t seed, uint32_t node_c
     uint32_t count = 0;
     mpc_value_id state = mpc_build_state(b, "fc1.weight", type2(ctx, MPC_FMT_f32, 4, 4),
                                          (const mpc_attr_arg[]){MPC_A_BOOL("trainable", 1), MPC_A_FLOAT("a", 0.1)}, 2);
-    mpc_value_id input = mpc_build_input(b, "x", type2(ctx, MPC_FMT_f32, 4, 4),
-                                         (const mpc_attr_arg[]){MPC_A_STR("source", "columns[0:64]"), MPC_A_INT("hi", 0)}, 2);
+    mpc_value_id input =
+        mpc_build_input(b, "x", type2(ctx, MPC_FMT_f32, 4, 4),
+                        (const mpc_attr_arg[]){MPC_A_STR("source", "columns[0:64]"), MPC_A_INT("hi", 0)}, 2);
     some[count++] = state;
     some[count++] = input;
     for (uint32_t i = 0; i < node_count && !mpc_builder_failed(b); i++) {
         if (roll(&d, 2)) mpc_builder_set_name(b, names[roll(&d, 9)]);
-        if (roll(&d, 4) == 0) mpc_builder_set_loc(b, (mpc_loc){mpc_intern(ctx, "m\"odel.mpg"), roll(&d, 99), roll(&d, 99)});
+        if (roll(&d, 4) == 0)
+            mpc_builder_set_loc(b, (mpc_loc){mpc_intern(ctx, "m\"odel.mpg"), roll(&d, 99), roll(&d, 99)});
         if (roll(&d, 4) == 0) mpc_builder_set_origin(b, mpc_intern(ctx, names[roll(&d, 9)]));
         if (roll(&d, 4) == 0) mpc_builder_set_why(b, mpc_intern(ctx, "N10: \"softmax\"\tin f32"));
         mpc_value_id v[2] = {some[roll(&d, count)], some[roll(&d, count)]};
@@ -99,9 +103,12 @@ static inline mpc_graph *random_graph(session *s, uint64_t seed, uint32_t node_c
         if (kind == 0) made = mpc_build_as(b, binary[roll(&d, 5)], v, 2, NULL, 0, floats[roll(&d, 4)]);
         else if (kind == 1) made = mpc_build_as(b, unary[roll(&d, 5)], v, 1, NULL, 0, floats[roll(&d, 4)]);
         else if (kind == 2) made = mpc_build_transpose(b, v[0], (const int64_t[]){1, 0});
-        else made = mpc_build2(b, MPC_OP_mul, v[0], mpc_build_const(b, seed % 3 ? 1.0 / (i + 1) : -HUGE_VAL, MPC_FMT_f32));
+        else
+            made =
+                mpc_build2(b, MPC_OP_mul, v[0], mpc_build_const(b, seed % 3 ? 1.0 / (i + 1) : -HUGE_VAL, MPC_FMT_f32));
         if (roll(&d, 3) == 0)
-            mpc_build_decision(b, made, &(mpc_decision){true, floats[roll(&d, 4)], MPC_FMT_f32, MPC_FMT_none, floats[roll(&d, 4)]});
+            mpc_build_decision(
+                b, made, &(mpc_decision){true, floats[roll(&d, 4)], MPC_FMT_f32, MPC_FMT_none, floats[roll(&d, 4)]});
         some[count < 64 ? count++ : roll(&d, 64)] = made;
     }
     mpc_build_next(b, state, mpc_build_cast(b, mpc_build2(b, MPC_OP_add, some[count - 1], state), MPC_FMT_f32, "user"));

@@ -1,5 +1,5 @@
-/* parse(print(g)) equals g: for random graphs with every kind of decoration, for every op of the registry, and for large graphs in
- * time that grows with their size. */
+/* parse(print(g)) equals g: for random graphs with every kind of decoration, for every op of the registry, and for
+ * large graphs in time that grows with their size. */
 #include <time.h>
 
 #include "ir/eval/sample.h"
@@ -42,8 +42,9 @@ static mpc_graph *sample_graph(session *s, mpc_op_id id, const mpc_sample *sampl
         const mpc_type *type = &sample->operands[i].type;
         operands[i] = mpc_build_input(b, "x", mpc_type_make(s->ctx, type->format, type->rank, type->dims), NULL, 0);
     }
-    mpc_value_id y = sample->result_type ? mpc_build_typed(b, id, sample->result_type, sample->attrs, sample->attr_count)
-                                         : mpc_build(b, id, operands, sample->operand_count, sample->attrs, sample->attr_count);
+    mpc_value_id y = sample->result_type
+                         ? mpc_build_typed(b, id, sample->result_type, sample->attrs, sample->attr_count)
+                         : mpc_build(b, id, operands, sample->operand_count, sample->attrs, sample->attr_count);
     mpc_build_output(b, "y", y);
     return mpc_builder_finish(b);
 }
@@ -144,8 +145,10 @@ static void equality_sees_every_part(session *s) {
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] why(\"a\") %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] arena 64 return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y in %x return(\"y\": %z) }",
-        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 0 size 8 return(\"y\": %z) }",
-        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 8 size 8 return(\"y\": %z) }",
+        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 0 size 8 return(\"y\": "
+        "%z) }",
+        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 8 size 8 return(\"y\": "
+        "%z) }",
     };
     enum { COUNT = sizeof texts / sizeof *texts };
     mpc_graph *graphs[COUNT];
@@ -156,7 +159,8 @@ static void equality_sees_every_part(session *s) {
     session_show(s);
     for (size_t i = 0; i < COUNT; i++)
         for (size_t j = 0; j < COUNT; j++)
-            if (graphs[i] && graphs[j]) CHECK_MSG(mpc_graph_equal(graphs[i], graphs[j]) == (i == j), "texts %zu and %zu", i, j);
+            if (graphs[i] && graphs[j])
+                CHECK_MSG(mpc_graph_equal(graphs[i], graphs[j]) == (i == j), "texts %zu and %zu", i, j);
     for (size_t i = 0; i < COUNT; i++) mpc_graph_destroy(graphs[i]);
 }
 
@@ -167,7 +171,8 @@ static void the_text_is_canonical(session *s) {
         "  %w = state() {name=\"fc1.weight\" trainable=true init=normal b=0.02} : f32[784,128] loc(\"mlp.mpg\":4:3)\n"
         "  %w.bf16 = state() {name=\"fc1.weight\" derived=bf16} : bf16[784,128]\n"
         "  %x.bf16 = cast(%x) {to=bf16 by=autocast} : bf16[64,784] group(1)\n"
-        "  %h = matmul(%x.bf16, %w.bf16) : bf16[64,128] assign(in=bf16 compute=bf16 acc=f32 out=bf16) group(2) origin(\"a\") why(\"N01\")\n"
+        "  %h = matmul(%x.bf16, %w.bf16) : bf16[64,128] assign(in=bf16 compute=bf16 acc=f32 out=bf16) group(2) "
+        "origin(\"a\") why(\"N01\")\n"
         "  %\"h r\" = relu(%h) : bf16[64,128]\n"
         "  %l, %lse = cross_entropy(%\"h r\", %y) : f32[64], f32[64]\n"
         "  %c = const() {value=inf} : f32[]\n"
@@ -192,10 +197,33 @@ static void the_text_is_canonical(session *s) {
     mpc_graph_destroy(g);
 }
 
+/* The documentation's example is a graph, written canonically. */
+static void the_example_of_the_docs_is_true(session *s) {
+    static char page[20000];
+    FILE *file = fopen("docs/ir.md", "rb");
+    CHECK(file);
+    if (!file) return;
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    char *begin = strstr(page, "```\nmpir 1\n"), *end = begin ? strstr(begin + 4, "```") : NULL;
+    CHECK(begin && end);
+    if (!end) return;
+    begin += 4;
+    *end = '\0';
+    mpc_graph *g = parse(s, begin);
+    CHECK(g && mpc_graph_verify(g) == MPC_OK);
+    mpc_str out = {0};
+    if (g) mpc_graph_print(g, MPC_PRINT_ALL, &out);
+    CHECK_STR(mpc_str_cstr(&out), begin);
+    mpc_str_free(&out);
+    mpc_graph_destroy(g);
+}
+
 int main(void) {
     session s;
     if (!session_open(&s)) return 1;
     the_text_is_canonical(&s);
+    the_example_of_the_docs_is_true(&s);
     value_ids_dont_matter(&s);
     equality_sees_every_part(&s);
     random_graphs_come_back(&s);

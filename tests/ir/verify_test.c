@@ -1,4 +1,5 @@
-/* Every code of the verifier is seen once, on a graph that breaks just this invariant; a graph that breaks none passes. */
+/* Every code of the verifier is seen once, on a graph that breaks just this invariant; a graph that breaks none passes.
+ */
 #include "tests/ir/ir_test.h"
 
 static const char good[] = "mpir 1\n"
@@ -53,14 +54,20 @@ static void break_attr_key(mpc_graph *g) { g->attrs[g->nodes[3].attr_begin].key 
 static void break_attr_kind(mpc_graph *g) { g->attrs[g->nodes[3].attr_begin].kind = MPC_ATTR_INT; }
 static void break_attr_missing(mpc_graph *g) { g->nodes[4].attr_count = 0; }
 static void break_attr_default(mpc_graph *g) { g->attrs[g->nodes[3].attr_begin + 1].s = mpc_intern(g->ctx, "user"); }
-static void break_input_attr(mpc_graph *g) { g->attrs[g->inputs[0].attr_begin].key = g->attrs[g->inputs[0].attr_begin + 1].key; }
+static void break_input_attr(mpc_graph *g) {
+    g->attrs[g->inputs[0].attr_begin].key = g->attrs[g->inputs[0].attr_begin + 1].key;
+}
 static void break_attr_order(mpc_graph *g) {
     mpc_attr *attrs = g->attrs + g->nodes[3].attr_begin, first = attrs[0];
     attrs[0] = attrs[1];
     attrs[1] = first;
 }
-static void break_shape(mpc_graph *g) { g->values[mpc_graph_find_value(g, "a")].type = type2(g->ctx, MPC_FMT_f32, 3, 2); }
-static void break_kind(mpc_graph *g) { g->values[mpc_graph_find_value(g, "a")].type = type2(g->ctx, MPC_FMT_i32, 2, 3); }
+static void break_shape(mpc_graph *g) {
+    g->values[mpc_graph_find_value(g, "a")].type = type2(g->ctx, MPC_FMT_f32, 3, 2);
+}
+static void break_kind(mpc_graph *g) {
+    g->values[mpc_graph_find_value(g, "a")].type = type2(g->ctx, MPC_FMT_i32, 2, 3);
+}
 static void break_inference(mpc_graph *g) { g->values[g->inputs[0].value].type = type2(g->ctx, MPC_FMT_f32, 5, 3); }
 static void break_next_state(mpc_graph *g) { g->nexts[0].state = g->nexts[0].value; }
 static void break_output_name(mpc_graph *g) { g->outputs[0].name = 0; }
@@ -85,16 +92,13 @@ typedef struct damage {
 } damage;
 
 static const damage damages[] = {
-    {"V01", break_operand}, {"V01", break_op}, {"V01", break_attr_table}, {"V01", break_next}, {"V01", break_output}, {"V01", break_input},
-    {"V02", break_producer}, {"V02", break_input_value}, {"V02", break_ownership},
-    {"V03", break_order}, {"V03", break_self_order},
-    {"V04", break_name}, {"V04", break_empty_name},
-    {"V05", break_count},
-    {"V06", break_attr_key}, {"V06", break_attr_kind}, {"V06", break_attr_missing}, {"V06", break_attr_default}, {"V06", break_attr_order}, {"V06", break_input_attr},
-    {"V07", break_shape}, {"V07", break_kind}, {"V07", break_inference},
-    {"V09", break_next_state}, {"V09", double_next},
-    {"V10", break_output_name}, {"V10", double_output},
-    {"V11", break_type},
+    {"V01", break_operand},      {"V01", break_op},           {"V01", break_attr_table}, {"V01", break_next},
+    {"V01", break_output},       {"V01", break_input},        {"V02", break_producer},   {"V02", break_input_value},
+    {"V02", break_ownership},    {"V03", break_order},        {"V03", break_self_order}, {"V04", break_name},
+    {"V04", break_empty_name},   {"V05", break_count},        {"V06", break_attr_key},   {"V06", break_attr_kind},
+    {"V06", break_attr_missing}, {"V06", break_attr_default}, {"V06", break_attr_order}, {"V06", break_input_attr},
+    {"V07", break_shape},        {"V07", break_kind},         {"V07", break_inference},  {"V09", break_next_state},
+    {"V09", double_next},        {"V10", break_output_name},  {"V10", double_output},    {"V11", break_type},
     {"V13", break_place},
 };
 
@@ -141,7 +145,8 @@ static void every_verifier_code_is_tested(void) {
     for (size_t i = 0; i < mpc_diag_code_count(); i++) {
         const char *code = mpc_diag_code_at(i);
         bool tested = code[0] != 'V' || code[1] > '1';
-        for (size_t j = 0; j < sizeof text_cases / sizeof *text_cases; j++) tested = tested || !strcmp(text_cases[j].code, code);
+        for (size_t j = 0; j < sizeof text_cases / sizeof *text_cases; j++)
+            tested = tested || !strcmp(text_cases[j].code, code);
         for (size_t j = 0; j < sizeof damages / sizeof *damages; j++) tested = tested || !strcmp(damages[j].code, code);
         CHECK_MSG(tested, "%s", code);
     }
