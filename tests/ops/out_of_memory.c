@@ -22,11 +22,25 @@ static void visit(const ops_case *c, void *user) {
     CHECK_MSG(done, "%s never succeeds", c->label);
 }
 
+static void check_sample(mpc_context *ctx, const mpc_op *op) {
+    bool done = false;
+    for (uint64_t n = 1; n < 300 && !done; n++) {
+        mpc_sample s = {.ctx = ctx, .op = op, .seed = n, .arena = mpc_arena_create()};
+        mpc_alloc_fail_after(n);
+        done = op->sample(&s);
+        mpc_alloc_fail_after(0);
+        mpc_arena_destroy(s.arena);
+    }
+    CHECK_MSG(done, "%s never has a sample", op->name);
+}
+
 int main(void) {
     mpc_context *ctx = mpc_context_create(NULL, NULL);
     int reached = 0;
     if (ctx == NULL) return 1;
     ops_walk(ctx, NULL, visit, &reached);
+    for (mpc_op_id id = 0; id < mpc_op_count(ctx); id++)
+        if (mpc_op_get(ctx, id)->sample != NULL) check_sample(ctx, mpc_op_get(ctx, id));
     CHECK_MSG(reached > 50, "only %d failures", reached);
     mpc_context_destroy(ctx);
     return ops_result() | check_result();
