@@ -1,6 +1,5 @@
-/* A context interns strings and tensor types, so that graphs hold 32-bit ids and compare them as numbers. Ids are dense
- * and stay valid for the context's life; pointers from mpc_type_get don't survive the next mpc_type_make, pointers from
- * mpc_sym_text do. */
+/* A context interns strings and tensor types, so that graphs hold 32-bit ids and compare them as numbers. Ids are dense;
+ * they and the pointers from mpc_type_get and mpc_sym_text stay valid for the context's life. */
 #include "ir/context.h"
 
 #include <string.h>
