@@ -1,2 +1,4 @@
-#include <stdio.h>
-int main(void) { puts("mpc"); return 0; }
+/* The program `mpc`. Everything is in the library, so that tests can link it. */
+#include "driver/main_entry.h"
+
+int main(int argc, char **argv) { return mpc_main(argc, argv); }

@@ -32,9 +32,14 @@ typedef struct mpc_cursor { /* where training stood after the last finished step
 
 /* Writes DIR/step-XXXXXXXX/. Derived copies are not saved. */
 mpc_status mpc_checkpoint_save(const char *dir, mpc_store *store, const mpc_cursor *cursor, const mpc_sink *sink);
-/* Loads a checkpoint folder into the store: every state by name and shape, E401 with the two lists when they differ; derived
- * copies are remade. `weights_only`: parameters and statistics only (eval, predict, --init). cursor->extra is mpc_alloc'ed (caller frees). */
-mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, bool weights_only, mpc_cursor *cursor, const mpc_sink *sink);
+typedef enum mpc_load_mode {
+    MPC_LOAD_ALL, /* every state: resume */
+    MPC_LOAD_WEIGHTS, /* parameters and statistics: eval */
+    MPC_LOAD_USED, /* the same, but the store may hold fewer than the checkpoint: predict drops what no output needs */
+} mpc_load_mode;
+/* Loads a checkpoint folder into the store by name and shape, all or nothing, E401 with the two lists when they differ; derived
+ * copies are remade. `cursor` may be NULL; cursor->extra is mpc_alloc'ed (caller frees). */
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor, const mpc_sink *sink);
 /* Removes all step-* folders but the newest `keep` and those named in `spare` (NULL-terminated), and leftovers of crashes. */
 mpc_status mpc_checkpoint_prune(const char *dir, int64_t keep, const char *const *spare, const mpc_sink *sink);
 /* Name of the newest step-* folder in DIR; "" when there is none. */

@@ -15,7 +15,7 @@ typedef struct loader {
     const char *folder;
     mpc_store *store;
     const mpc_sink *sink;
-    bool weights_only;
+    mpc_load_mode mode;
     mpc_safetensors *weights, *state;
 } loader;
 
@@ -25,7 +25,7 @@ static bool has_role(const mpc_store_entry *e, const char *role) { return strcmp
 static const mpc_safetensors *file_of(const loader *l, const mpc_store_entry *e) {
     if (e->derived != MPC_FMT_none) return NULL;
     if (has_role(e, "param")) return l->weights;
-    return !l->weights_only || has_role(e, "stat") ? l->state : NULL;
+    return l->mode == MPC_LOAD_ALL || has_role(e, "stat") ? l->state : NULL;
 }
 
 static bool same_type(const mpc_type *a, const mpc_type *b) {
@@ -50,7 +50,7 @@ static void append_files(const loader *l, const mpc_safetensors *file, mpc_str *
         const mpc_tensor_view *t = mpc_safetensors_at(file, i);
         mpc_store_entry *e = mpc_store_find(l->store, t->name, MPC_FMT_none);
         if (e && file_of(l, e) == file) continue;
-        if (l->weights_only && file == l->state) continue;
+        if (l->mode == MPC_LOAD_USED || (l->mode == MPC_LOAD_WEIGHTS && file == l->state)) continue;
         if ((*unused)++ < LISTED) append_line(out, *unused == 1 ? "not used" : "", t->name, &t->type, width);
     }
 }
@@ -88,7 +88,7 @@ static uint32_t list_differences(const loader *l, mpc_str *out, uint32_t *wanted
 
 static mpc_status report_differences(const loader *l, const mpc_str *lines, uint32_t missing, uint32_t wanted, uint32_t unused) {
     mpc_str message = {0};
-    const char *kind = l->weights_only ? "parameters" : "states";
+    const char *kind = l->mode == MPC_LOAD_ALL ? "states" : "parameters";
     if (missing)
         mpc_str_printf(&message, "%u of %u %s of this model are not in %s", missing, wanted, kind, l->folder);
     else
@@ -158,8 +158,8 @@ static mpc_safetensors *read_part(const loader *l, const char *file) {
     return f;
 }
 
-mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, bool weights_only, mpc_cursor *cursor, const mpc_sink *sink) {
-    loader l = {.folder = folder, .store = store, .sink = sink, .weights_only = weights_only};
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor, const mpc_sink *sink) {
+    loader l = {.folder = folder, .store = store, .sink = sink, .mode = mode};
     l.weights = read_part(&l, "weights.safetensors");
     if (l.weights) l.state = read_part(&l, "state.safetensors");
     mpc_status status = l.state ? compare(&l) : MPC_FAILED;

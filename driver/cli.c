@@ -1,0 +1,96 @@
+/* The table of commands and the way from argv to one of them. Nothing below this file reads argv or decides an exit status
+ * other than through a command's return value. */
+#include "driver/cli.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "driver/main_entry.h"
+
+static const mpc_command COMMANDS[] = {
+    {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1, mpc_cmd_train},
+    {"eval", "FILE.mpg --from DIR", "evaluates a checkpoint on the test split, or another", MPC_OPT_MODEL | MPC_OPT_FROM, 1, 1, mpc_cmd_eval},
+    {"predict", "FILE.mpg --from DIR", "writes what a trained model says about rows, or lets a text model write",
+     MPC_OPT_MODEL | MPC_OPT_FROM | MPC_OPT_PREDICT | MPC_OPT_SEED, 1, 1, mpc_cmd_predict},
+    {"dump-ir", "FILE.mpg", "the graph at a stage of compilation", MPC_OPT_MODEL | MPC_OPT_IR, 1, 1, mpc_cmd_dump_ir},
+    {"explain", "FILE.mpg [VALUE]", "format and reason of every value; --memory: bytes", MPC_OPT_MODEL | MPC_OPT_EXPLAIN, 1, 2, mpc_cmd_explain},
+    {"compile", "FILE.mpg", "the generated kernels, without running them", MPC_OPT_MODEL | MPC_OPT_COMPILE, 1, 1, mpc_cmd_compile},
+    {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},
+    {"opt", "FILE.mpir --passes PIPELINE", "runs passes on a graph in text form", MPC_OPT_PASSES | MPC_OPT_OUT, 1, 1, mpc_cmd_opt},
+    {"ops", "[NAME]", "table of ops", 0, 0, 1, mpc_cmd_ops},
+    {"passes", "[NAME]", "table of passes and pipelines with their options", 0, 0, 1, mpc_cmd_passes},
+    {"info", "", "devices, libraries and versions found here", 0, 0, 0, mpc_cmd_info},
+    {"help", "[COMMAND|CODE]", "a command, or a diagnostic code such as E201, explained", 0, 0, 1, mpc_cmd_help},
+};
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
+
+uint32_t mpc_command_count(void) { return COMMAND_COUNT; }
+const mpc_command *mpc_command_at(uint32_t index) { return &COMMANDS[index]; }
+
+const mpc_command *mpc_command_find(const char *name) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(COMMANDS[i].name, name) == 0) return &COMMANDS[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name) {
+    const char *best = NULL;
+    unsigned distance = 3;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        unsigned d = mpc_edit_distance(name, COMMANDS[i].name, 2);
+        if (d < distance) distance = d, best = COMMANDS[i].name;
+    }
+    fprintf(stderr, "mpc: there is no command `%s`", name);
+    if (best) fprintf(stderr, "; did you mean `%s`?", best);
+    fprintf(stderr, "\nmpc help lists the commands\n");
+    return MPC_EXIT_USAGE;
+}
+
+static bool wants_color(void) {
+    const char *no = getenv("NO_COLOR");
+    return isatty(STDERR_FILENO) && !(no && *no);
+}
+
+static int run_command(const mpc_command *command, int argc, char **argv) {
+    mpc_options options;
+    if (!mpc_options_parse(&options, command, argc, argv)) {
+        mpc_options_free(&options);
+        return MPC_EXIT_USAGE;
+    }
+    mpc_sources *sources = mpc_sources_create();
+    mpc_diag_printer printer = {
+        .sources = sources, .json = options.json, .short_form = options.short_form, .color = wants_color(), .to = stderr};
+    mpc_cli cli = {.options = &options, .sources = sources, .sink = mpc_diag_printer_sink(&printer), .argc = argc, .argv = argv};
+    int status = MPC_EXIT_FAILED;
+    if (sources)
+        status = command->run(&cli);
+    else
+        fprintf(stderr, "mpc: out of memory\n");
+    if (fflush(stdout) != 0 && status == MPC_EXIT_DONE) {
+        fprintf(stderr, "mpc: can't write to standard output\n");
+        status = MPC_EXIT_FAILED;
+    }
+    mpc_sources_destroy(sources);
+    mpc_options_free(&options);
+    return status;
+}
+
+int mpc_main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write() then */
+    json_set_alloc_funcs(mpc_alloc, mpc_free);
+    const char *name = argc > 1 ? argv[1] : "help";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+    if (strcmp(name, "--version") == 0) name = "info";
+    const mpc_command *command = mpc_command_find(name);
+    if (!command) return unknown_command(name);
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0) {
+            char *topic[] = {argv[1]};
+            return run_command(mpc_command_find("help"), 1, topic);
+        }
+    return run_command(command, argc > 2 ? argc - 2 : 0, argc > 2 ? argv + 2 : NULL);
+}

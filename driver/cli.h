@@ -1,0 +1,104 @@
+/* The command line: one options struct, filled from a table of option rows; one row and one file per command. */
+#ifndef MPC_DRIVER_CLI_H
+#define MPC_DRIVER_CLI_H
+
+#include <stdio.h>
+
+#include "base/diag.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "frontend/frontend.h"
+
+enum { MPC_EXIT_DONE = 0, MPC_EXIT_FAILED = 1, MPC_EXIT_USAGE = 2, MPC_EXIT_DIVERGED = 3, MPC_EXIT_SIGNAL = 128 };
+
+typedef struct mpc_text_list {
+    const char **data;
+    size_t count, capacity;
+} mpc_text_list;
+
+typedef struct mpc_options {
+    const char *file, *argument; /* positional: FILE, then what else the command takes */
+    const char *device;
+    const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
+    const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after;
+    int64_t threads, length;
+    double temperature;
+    bool json, short_form, overwrite, reasons, memory;
+    bool verify_each, print_changed, time_passes, stats;
+    bool has_seed;
+    uint64_t seed;
+    mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */
+    mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
+} mpc_options;
+
+typedef struct mpc_cli { /* what every command gets */
+    const mpc_options *options;
+    mpc_sources *sources;
+    mpc_sink sink; /* renders to stderr */
+    int argc;
+    char **argv;
+} mpc_cli;
+
+typedef struct mpc_command {
+    const char *name, *arguments, *doc;
+    unsigned group; /* bits of MPC_OPT_xxx: which options it takes */
+    int positional_min, positional_max;
+    int (*run)(mpc_cli *cli); /* exit status */
+} mpc_command;
+
+enum { /* option groups */
+    MPC_OPT_MODEL = 1, /* what every command on a .mpg takes */
+    MPC_OPT_TRAIN = 2,
+    MPC_OPT_FROM = 4,
+    MPC_OPT_PREDICT = 8,
+    MPC_OPT_IR = 16,
+    MPC_OPT_EXPLAIN = 32,
+    MPC_OPT_COMPILE = 64,
+    MPC_OPT_PASSES = 128,
+    MPC_OPT_OUT = 256,
+    MPC_OPT_SEED = 1024,
+    MPC_OPT_ANY = 2048, /* --json, --short */
+};
+
+const mpc_command *mpc_command_find(const char *name);
+uint32_t mpc_command_count(void);
+const mpc_command *mpc_command_at(uint32_t index);
+
+/* false after a message to stderr: wrong usage. */
+bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv);
+void mpc_options_free(mpc_options *o);
+/* The options of a command as text, for `mpc help COMMAND`. */
+void mpc_options_describe(const mpc_command *command, mpc_str *out);
+bool mpc_text_list_push(mpc_text_list *list, const char *text);
+
+/* Overrides for mpc_model_load, in the order: shorthands, --const, --set, --change. The texts in `owned` live as long as the list. */
+typedef struct mpc_override_list {
+    mpc_override *data;
+    size_t count, capacity;
+    mpc_arena *owned;
+} mpc_override_list;
+bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out);
+void mpc_overrides_free(mpc_override_list *list);
+
+/* Diagnostics to stderr: rendered, or one JSON object a line. */
+typedef struct mpc_diag_printer {
+    mpc_sources *sources;
+    bool json, short_form, color;
+    FILE *to;
+} mpc_diag_printer;
+mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
+
+int mpc_cmd_train(mpc_cli *cli);
+int mpc_cmd_eval(mpc_cli *cli);
+int mpc_cmd_predict(mpc_cli *cli);
+int mpc_cmd_dump_ir(mpc_cli *cli);
+int mpc_cmd_explain(mpc_cli *cli);
+int mpc_cmd_compile(mpc_cli *cli);
+int mpc_cmd_config(mpc_cli *cli);
+int mpc_cmd_opt(mpc_cli *cli);
+int mpc_cmd_ops(mpc_cli *cli);
+int mpc_cmd_passes(mpc_cli *cli);
+int mpc_cmd_info(mpc_cli *cli);
+int mpc_cmd_help(mpc_cli *cli);
+
+#endif

@@ -1,0 +1,242 @@
+/* Options as rows: name, kind, place in mpc_options, groups of commands that take it. Shorthands such as --precision become
+ * overrides of the train section, so a setting has one meaning wherever it is given. */
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "driver/cli.h"
+
+typedef enum option_kind { FLAG, TEXT, INTEGER, REAL, LIST, SHORTHAND, STEPS, SEED } option_kind;
+
+typedef struct option_row {
+    const char *name, *value; /* "--out", "DIR"; value NULL for flags */
+    option_kind kind;
+    size_t offset;
+    unsigned groups;
+    const char *doc;
+} option_row;
+
+#define AT(field) offsetof(mpc_options, field)
+static const option_row OPTIONS[] = {
+    {"--precision", "f32|tf32|bf16|f16", SHORTHAND, 0, MPC_OPT_MODEL, "number format of the training"},
+    {"--device", "cpu|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
+    {"--threads", "N", INTEGER, AT(threads), MPC_OPT_MODEL, "threads (default: all cores); never changes a result"},
+    {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
+    {"--batch", "N", SHORTHAND, 0, MPC_OPT_MODEL, "rows of a step"},
+    {"--const", "NAME=VALUE", LIST, AT(consts), MPC_OPT_MODEL, "another value for a `const` of the file"},
+    {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL, "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
+    {"--json", NULL, FLAG, AT(json), MPC_OPT_ANY, "messages and listings as JSON, one object a line"},
+    {"--short", NULL, FLAG, AT(short_form), MPC_OPT_ANY, "messages of one line"},
+    {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE, "folder or file to write"},
+    {"--resume", "DIR", TEXT, AT(resume), MPC_OPT_TRAIN, "go on from the newest checkpoint of a run"},
+    {"--change", "KEY=VALUE", LIST, AT(changes), MPC_OPT_TRAIN, "with --resume: allow this setting to differ from the run's"},
+    {"--init", "FILE", TEXT, AT(init), MPC_OPT_TRAIN, "start from the weights of a safetensors file or checkpoint folder"},
+    {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN | MPC_OPT_FROM, "with --init: names A of the file are B here (globs)"},
+    {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
+    {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
+    {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN, "length of the training in steps"},
+    {"--seed", "N", SEED, AT(seed), MPC_OPT_TRAIN | MPC_OPT_SEED, "seed of initial values, order and random ops"},
+    {"--from", "DIR", TEXT, AT(from), MPC_OPT_FROM, "run folder, or a checkpoint in it"},
+    {"--which", "best|last|STEP", TEXT, AT(which), MPC_OPT_FROM, "which checkpoint (default: best if there is one)"},
+    {"--split", "NAME", TEXT, AT(split), MPC_OPT_FROM, "train, valid, test or predict"},
+    {"--input", "FILE", TEXT, AT(input), MPC_OPT_PREDICT, "rows to predict (CSV; - is stdin)"},
+    {"--prompt", "TEXT", TEXT, AT(prompt), MPC_OPT_PREDICT, "text models: text to go on from"},
+    {"--length", "N", INTEGER, AT(length), MPC_OPT_PREDICT, "text models: characters to write (default 400)"},
+    {"--temperature", "T", REAL, AT(temperature), MPC_OPT_PREDICT, "text models: 0 takes the likeliest (default 0.8)"},
+    {"--stage", "parsed|grad|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR, "after which passes (default autocast)"},
+    {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
+    {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},
+    {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
+    {"--emit", "c", TEXT, AT(emit), MPC_OPT_COMPILE, "form of the kernels (default c)"},
+    {"--arch", "NAME", TEXT, AT(arch), MPC_OPT_COMPILE, "target of GPU kernels"},
+    {"--passes", "PIPELINE", TEXT, AT(passes), MPC_OPT_PASSES, "passes to run: @train,autocast{format=f16},..."},
+    {"--load-plugin", "FILE.so", LIST, AT(plugins), MPC_OPT_PASSES, "plugin with more passes or ops"},
+    {"--verify-each", NULL, FLAG, AT(verify_each), MPC_OPT_PASSES | MPC_OPT_IR, "check the graph after every pass"},
+    {"--print-after", "PASS,...|*", TEXT, AT(print_after), MPC_OPT_PASSES, "the graph after these passes, to stderr"},
+    {"--print-changed", NULL, FLAG, AT(print_changed), MPC_OPT_PASSES, "of --print-after (default *), passes that changed the graph only"},
+    {"--dump-dir", "DIR", TEXT, AT(dump_dir), MPC_OPT_PASSES, "the graph after every pass, as files"},
+    {"--time-passes", NULL, FLAG, AT(time_passes), MPC_OPT_PASSES | MPC_OPT_IR, "seconds of every pass, to stderr"},
+    {"--stats", NULL, FLAG, AT(stats), MPC_OPT_PASSES, "nodes and casts after every pass, to stderr"},
+};
+enum { OPTION_COUNT = sizeof OPTIONS / sizeof *OPTIONS };
+
+bool mpc_text_list_push(mpc_text_list *list, const char *text) { return mpc_array_push(list, text); }
+
+static bool takes(const mpc_command *command, const option_row *row) { return ((command->group | MPC_OPT_ANY) & row->groups) != 0; }
+
+static const option_row *find_option(const mpc_command *command, const char *name, size_t length) {
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strlen(OPTIONS[i].name) == length && memcmp(OPTIONS[i].name, name, length) == 0 && takes(command, &OPTIONS[i]))
+            return &OPTIONS[i];
+    return NULL;
+}
+
+static bool unknown_option(const mpc_command *command, const char *given, size_t length) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), given);
+    const char *best = NULL;
+    unsigned distance = 4;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (!takes(command, &OPTIONS[i])) continue;
+        unsigned d = mpc_edit_distance(name, OPTIONS[i].name, 3);
+        if (d < distance) distance = d, best = OPTIONS[i].name;
+    }
+    fprintf(stderr, "mpc %s: there is no option `%s`%s%s%s\n", command->name, name, best ? "; did you mean `" : "", best ? best : "",
+            best ? "`?" : "");
+    fprintf(stderr, "mpc help %s lists its options\n", command->name);
+    return false;
+}
+
+static bool bad_value(const option_row *row, const char *value, const char *needed) {
+    fprintf(stderr, "mpc: %s takes %s, not `%s`\n", row->name, needed, value);
+    return false;
+}
+
+static bool set_integer(const option_row *row, void *field, const char *value) {
+    char *stop;
+    errno = 0;
+    long long n = strtoll(value, &stop, 10);
+    if (errno || stop == value || *stop || n < 0) return bad_value(row, value, "a number from 0");
+    *(int64_t *)field = n;
+    return true;
+}
+
+static bool set_real(const option_row *row, void *field, const char *value) {
+    char *stop;
+    double v = strtod(value, &stop);
+    if (stop == value || *stop || !isfinite(v) || v < 0) return bad_value(row, value, "a number from 0");
+    *(double *)field = v;
+    return true;
+}
+
+/* "--precision f16" as "precision=f16"; the text is mpc_alloc'ed and freed by mpc_options_free. */
+static bool add_shorthand(mpc_options *o, const char *key, const char *value, const char *unit) {
+    mpc_str text = {0};
+    mpc_str_printf(&text, "%s=%s%s", key, value, unit);
+    if (!text.failed && mpc_text_list_push(&o->shorthand, text.data)) return true;
+    mpc_str_free(&text);
+    fprintf(stderr, "mpc: out of memory\n");
+    return false;
+}
+
+static bool set_seed(mpc_options *o, const option_row *row, const char *value) {
+    int64_t n = 0;
+    if (!set_integer(row, &n, value)) return false;
+    o->seed = (uint64_t)n;
+    o->has_seed = true;
+    return add_shorthand(o, "seed", value, "");
+}
+
+static bool set_option(mpc_options *o, const option_row *row, const char *value) {
+    char *field = (char *)o + row->offset;
+    int64_t n = 0;
+    switch (row->kind) {
+    case FLAG: *(bool *)field = true; return true;
+    case TEXT: *(const char **)field = value; return true;
+    case INTEGER: return set_integer(row, field, value);
+    case REAL: return set_real(row, field, value);
+    case LIST: return mpc_text_list_push((mpc_text_list *)field, value);
+    case SHORTHAND: return add_shorthand(o, row->name + 2, value, "");
+    case STEPS: return set_integer(row, &n, value) && add_shorthand(o, "length", value, " steps");
+    case SEED: return set_seed(o, row, value);
+    }
+    return false;
+}
+
+static bool check_pair(const option_row *row, const char *value) {
+    bool pair = row->value && strchr(row->value, '=');
+    if (!pair || (strchr(value, '=') && value[0] != '=')) return true;
+    return bad_value(row, value, row->value);
+}
+
+/* One argument that begins with "--"; *i moves past its value. */
+static bool take_option(mpc_options *o, const mpc_command *command, int argc, char **argv, int *i) {
+    const char *arg = argv[*i];
+    const char *equals = strchr(arg, '=');
+    size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
+    const option_row *row = find_option(command, arg, length);
+    if (!row) return unknown_option(command, arg, length);
+    const char *value = equals ? equals + 1 : NULL;
+    if (row->kind == FLAG && value) {
+        fprintf(stderr, "mpc: %s takes no value\n", row->name);
+        return false;
+    }
+    if (row->kind != FLAG && !value) {
+        if (*i + 1 >= argc) {
+            fprintf(stderr, "mpc: %s needs a value: %s %s\n", row->name, row->name, row->value);
+            return false;
+        }
+        value = argv[++*i];
+    }
+    return check_pair(row, value ? value : "") && set_option(o, row, value);
+}
+
+static bool take_positional(mpc_options *o, const mpc_command *command, const char *arg, int *count) {
+    if (*count >= command->positional_max) {
+        fprintf(stderr, "mpc %s: one argument too many: `%s`\nusage: mpc %s %s\n", command->name, arg, command->name, command->arguments);
+        return false;
+    }
+    if ((*count)++ == 0)
+        o->file = arg;
+    else
+        o->argument = arg;
+    return true;
+}
+
+bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv) {
+    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8};
+    int count = 0;
+    bool only_positional = false;
+    for (int i = 0; i < argc; i++) {
+        const char *arg = argv[i];
+        if (!only_positional && strcmp(arg, "--") == 0)
+            only_positional = true;
+        else if (!only_positional && strncmp(arg, "--", 2) == 0 ? !take_option(o, command, argc, argv, &i)
+                                                                : !take_positional(o, command, arg, &count))
+            return false;
+    }
+    if (count >= command->positional_min) return true;
+    fprintf(stderr, "usage: mpc %s %s\n", command->name, command->arguments);
+    return false;
+}
+
+void mpc_options_free(mpc_options *o) {
+    for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
+    mpc_text_list *lists[] = {&o->set, &o->consts, &o->changes, &o->renames, &o->allow_missing, &o->plugins, &o->shorthand};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
+}
+
+void mpc_options_describe(const mpc_command *command, mpc_str *out) {
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const option_row *row = &OPTIONS[i];
+        if (!takes(command, row)) continue;
+        char left[80];
+        snprintf(left, sizeof left, "%s%s%s", row->name, row->value ? " " : "", row->value ? row->value : "");
+        mpc_str_printf(out, "  %-32s %s\n", left, row->doc);
+    }
+}
+
+static bool add_override(mpc_override_list *out, const char *text, bool is_const) {
+    const char *equals = strchr(text, '=');
+    char *key = mpc_arena_strndup(out->owned, text, (size_t)(equals - text));
+    return key && mpc_array_push(out, (mpc_override){.is_const = is_const, .key = key, .value = equals + 1});
+}
+
+bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out) {
+    *out = (mpc_override_list){.owned = mpc_arena_create()};
+    if (!out->owned) return false;
+    const mpc_text_list *lists[] = {&o->shorthand, &o->consts, &o->set, &o->changes};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (size_t i = 0; i < lists[k]->count; i++)
+            if (!add_override(out, lists[k]->data[i], lists[k] == &o->consts)) return false;
+    return true;
+}
+
+void mpc_overrides_free(mpc_override_list *list) {
+    mpc_array_free(list);
+    mpc_arena_destroy(list->owned);
+}

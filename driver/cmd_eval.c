@@ -1,0 +1,77 @@
+/* mpc eval: a checkpoint on a split. The assignment is that of the training graph, so that the figures are those of the training's own
+ * evaluation, bit for bit. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "driver/trainer.h"
+
+static bool choose_split(mpc_session *s, mpc_split *split) {
+    const char *name = s->cli->options->split;
+    *split = mpc_session_has_split(s, MPC_SPLIT_TEST) ? MPC_SPLIT_TEST : MPC_SPLIT_VALID;
+    if ((!name || mpc_split_find(name, split)) && mpc_session_has_split(s, *split)) return true;
+    mpc_error(s->sink, "E355", "the data section has no split `%s`", name ? name : mpc_split_name(*split));
+    return false;
+}
+
+static void print_json(const char *split, const mpc_totals *totals, int64_t rows) {
+    mpc_str text = {0};
+    mpc_str_append(&text, "{\"split\":");
+    mpc_json_append_string(&text, split);
+    mpc_str_append(&text, ",\"loss\":");
+    mpc_str_append_double(&text, mpc_totals_loss(totals));
+    for (uint32_t k = 0; k < totals->metric_count; k++) {
+        mpc_str_append(&text, ",");
+        mpc_json_append_string(&text, mpc_model_metric(totals->model, k)->name);
+        mpc_str_append(&text, ":");
+        mpc_str_append_double(&text, mpc_totals_metric_at(totals, k));
+    }
+    mpc_str_printf(&text, ",\"n\":%lld}\n", (long long)rows);
+    fputs(mpc_str_cstr(&text), stdout);
+    mpc_str_free(&text);
+}
+
+static bool load_weights(mpc_session *s) {
+    mpc_str path = {0};
+    bool ok = mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
+              mpc_checkpoint_load(path.data, s->store, MPC_LOAD_WEIGHTS, NULL, s->sink) == MPC_OK;
+    mpc_str_free(&path);
+    return ok;
+}
+
+static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
+    mpc_split split;
+    if (!choose_split(s, &split)) return false;
+    bool missing;
+    mpc_dataset *d = mpc_session_split(s, split, &missing);
+    if (!d) return false;
+    mpc_session_learn_facts(s, d);
+    if (!mpc_session_assign(s)) return false;
+    int64_t rows = mpc_dataset_rows(d);
+    mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, rows < s->train->batch ? rows : s->train->batch);
+    if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_weights(s) || !mpc_step_bind(r->step, d)) return false;
+    if (!mpc_evaluate_split(runners, d, totals)) return false;
+    if (s->cli->options->json)
+        print_json(mpc_split_name(split), totals, rows);
+    else
+        mpc_print_figures(mpc_split_name(split), totals);
+    return true;
+}
+
+int mpc_cmd_eval(mpc_cli *cli) {
+    if (!cli->options->from) {
+        fprintf(stderr, "mpc eval: --from DIR says which checkpoint: a run folder or a checkpoint in it\n");
+        return MPC_EXIT_USAGE;
+    }
+    mpc_session session;
+    bool ok = false;
+    if (mpc_session_open(&session, cli)) {
+        mpc_runners runners = {.session = &session};
+        mpc_totals totals;
+        if (mpc_totals_init(&totals, session.model)) ok = evaluate(&session, &runners, &totals);
+        mpc_totals_deinit(&totals);
+        mpc_runners_deinit(&runners);
+    }
+    mpc_session_close(&session);
+    return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
+}

@@ -1,0 +1,101 @@
+/* mpc predict: rows of a file or of the predict split through the outputs of the model; for text models, text. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "driver/predict.h"
+#include "driver/trainer.h"
+
+static bool is_text_model(const mpc_session *s) {
+    for (size_t i = 0; i < mpc_model_source_count(s->model); i++)
+        if (mpc_model_source(s->model, i)->kind == MPC_SOURCE_TEXT) return true;
+    return false;
+}
+
+static mpc_dataset *open_rows(mpc_session *s) {
+    static const mpc_split order[] = {MPC_SPLIT_PREDICT, MPC_SPLIT_TEST};
+    mpc_split split;
+    bool missing = true;
+    mpc_dataset *d = NULL;
+    const mpc_options *o = s->cli->options;
+    if (o->input) return mpc_session_open_file(s, o->input);
+    if (o->split) {
+        if (mpc_split_find(o->split, &split)) d = mpc_session_split(s, split, &missing);
+    } else {
+        for (size_t i = 0; i < 2 && missing; i++) d = mpc_session_split(s, order[i], &missing);
+    }
+    if (!d && missing) mpc_error(s->sink, "E355", "nothing to predict: --input FILE.csv, or a `predict` or `test` source in the data section");
+    return d;
+}
+
+/* The assignment, a step of the prediction graph, and the checkpoint's weights in the store. */
+static mpc_step *load_model(mpc_session *s, int64_t batch) {
+    mpc_step *step = mpc_session_assign(s) ? mpc_step_create(s, MPC_PHASE_PREDICT, batch) : NULL;
+    if (!step) return NULL;
+    mpc_str path = {0};
+    bool ok = mpc_store_init(s->store, s->train->seed) == MPC_OK && mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
+              mpc_checkpoint_load(path.data, s->store, MPC_LOAD_USED, NULL, s->sink) == MPC_OK;
+    mpc_str_free(&path);
+    if (ok) return step;
+    mpc_step_destroy(step);
+    return NULL;
+}
+
+static bool predict_batch(mpc_table_writer *w, mpc_step *step, const mpc_dataset *d, uint32_t *rows, int64_t at) {
+    for (int64_t i = 0; i < step->batch; i++) rows[i] = (uint32_t)(at + i);
+    mpc_step_feed(step, d, rows);
+    return step->exec->vtable->step(step->exec) == MPC_OK && mpc_table_rows(w, step);
+}
+
+static bool predict_all(mpc_table_writer *w, mpc_step *step, const mpc_dataset *d, uint32_t *rows) {
+    int64_t n = mpc_dataset_rows(d), at = 0;
+    for (; at + step->batch <= n; at += step->batch)
+        if (!predict_batch(w, step, d, rows, at)) return false;
+    if (at == n) return true;
+    mpc_step *last = mpc_step_create(step->session, MPC_PHASE_PREDICT, n - at);
+    bool ok = last && predict_batch(w, last, d, rows, at);
+    mpc_step_destroy(last);
+    return ok;
+}
+
+static bool predict_rows(mpc_session *s) {
+    mpc_dataset *d = open_rows(s);
+    if (!d) return false;
+    mpc_session_learn_facts(s, d);
+    int64_t n = mpc_dataset_rows(d), batch = n < s->train->batch ? n : s->train->batch;
+    mpc_step *step = load_model(s, batch);
+    uint32_t *rows = mpc_alloc((size_t)batch * sizeof *rows);
+    mpc_table_writer w = {0};
+    bool ok = step && rows && mpc_step_bind(step, d);
+    if (ok) {
+        ok = mpc_table_open(&w, step, s->cli->options->out, n) && predict_all(&w, step, d, rows);
+        ok = mpc_table_close(&w) && ok;
+    }
+    mpc_free(rows);
+    mpc_step_destroy(step);
+    return ok;
+}
+
+static bool predict_text(mpc_session *s) {
+    bool missing;
+    mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
+    if (!d) {
+        if (missing) mpc_error(s->sink, "E355", "the training text gives the vocabulary, but there is no `train` in the data section");
+        return false;
+    }
+    mpc_session_learn_facts(s, d);
+    mpc_step *step = load_model(s, 1);
+    bool ok = step && mpc_sample_text(s, step, d);
+    mpc_step_destroy(step);
+    return ok;
+}
+
+int mpc_cmd_predict(mpc_cli *cli) {
+    if (!cli->options->from) {
+        fprintf(stderr, "mpc predict: --from DIR says which checkpoint: a run folder or a checkpoint in it\n");
+        return MPC_EXIT_USAGE;
+    }
+    mpc_session session;
+    bool ok = mpc_session_open(&session, cli) && (is_text_model(&session) ? predict_text(&session) : predict_rows(&session));
+    mpc_session_close(&session);
+    return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
+}

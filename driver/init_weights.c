@@ -1,0 +1,154 @@
+/* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to names here;
+ * `*` and `**` in A stand for the same text in B, in order. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "driver/trainer.h"
+#include "runtime/checkpoint.h"
+
+/* What the wildcards of `glob` stand for in `name`, put into `to`. One wildcard is enough for layers; more are taken literally. */
+static bool rename_by(const char *glob, size_t glob_length, const char *to, const char *name, mpc_str *out) {
+    const char *star = memchr(glob, '*', glob_length), *target = strchr(to, '*');
+    if (!star || !target) {
+        if (strlen(name) != glob_length || memcmp(glob, name, glob_length) != 0) return false;
+        mpc_str_append(out, to);
+        return true;
+    }
+    size_t head = (size_t)(star - glob), stars = star[1] == '*' && head + 1 < glob_length ? 2 : 1;
+    size_t tail = glob_length - head - stars, length = strlen(name);
+    if (length < head + tail || memcmp(glob, name, head) != 0 || memcmp(star + stars, name + length - tail, tail) != 0) return false;
+    if (stars == 1 && memchr(name + head, '.', length - tail - head)) return false;
+    mpc_str_append_n(out, to, (size_t)(target - to));
+    mpc_str_append_n(out, name + head, length - tail - head);
+    mpc_str_append(out, target + strspn(target, "*"));
+    return true;
+}
+
+static void name_here(const mpc_options *o, const char *name, mpc_str *out) {
+    mpc_str_clear(out);
+    for (size_t i = 0; i < o->renames.count; i++) {
+        const char *rule = o->renames.data[i], *equals = strchr(rule, '=');
+        if (rename_by(rule, (size_t)(equals - rule), equals + 1, name, out)) return;
+    }
+    mpc_str_append(out, name);
+}
+
+static bool may_be_missing(const mpc_options *o, const char *name) {
+    for (size_t i = 0; i < o->allow_missing.count; i++)
+        if (mpc_glob_match(o->allow_missing.data[i], name)) return true;
+    return false;
+}
+
+static bool same_type(const mpc_type *a, const mpc_type *b) {
+    bool same = a->format == b->format && a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+    return same;
+}
+
+typedef struct init_lists {
+    mpc_str loaded, fresh, unused, wrong;
+    uint32_t loaded_count, fresh_count, unused_count, wrong_count;
+    bool *filled; /* by store entry */
+} init_lists;
+
+static void append_name(mpc_str *list, uint32_t *count, const char *name, const mpc_type *type) {
+    mpc_str_printf(list, "\n  %-28s ", name);
+    mpc_type_print(type, list);
+    ++*count;
+}
+
+static bool is_parameter(const mpc_store_entry *e) { return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0; }
+
+static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *name, init_lists *l) {
+    for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
+        mpc_store_entry *e = mpc_store_at(s->store, i);
+        if (!is_parameter(e) || strcmp(e->name, name) != 0) continue;
+        if (!same_type(&e->type, &t->type)) {
+            append_name(&l->wrong, &l->wrong_count, name, &t->type);
+            return;
+        }
+        memcpy(e->data, t->data, (size_t)mpc_type_bytes(&e->type));
+        l->filled[i] = true;
+        append_name(&l->loaded, &l->loaded_count, name, &t->type);
+        return;
+    }
+    append_name(&l->unused, &l->unused_count, t->name, &t->type);
+}
+
+static uint32_t list_missing(mpc_session *s, init_lists *l) {
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
+        const mpc_store_entry *e = mpc_store_at(s->store, i);
+        if (!is_parameter(e) || l->filled[i]) continue;
+        append_name(&l->fresh, &l->fresh_count, e->name, &e->type);
+        refused += !may_be_missing(s->cli->options, e->name);
+    }
+    return refused;
+}
+
+static bool judge_lists(mpc_session *s, init_lists *l, uint32_t refused) {
+    if (refused == 0 && l->wrong_count == 0) {
+        fprintf(stderr, "%u parameters from %s\n", l->loaded_count, s->cli->options->init);
+        if (l->fresh_count) fprintf(stderr, "new:%s\n", mpc_str_cstr(&l->fresh));
+        if (l->unused_count) fprintf(stderr, "not used:%s\n", mpc_str_cstr(&l->unused));
+        return true;
+    }
+    mpc_str message = {0};
+    mpc_str_printf(&message, "%u of %u parameters of this model are not in %s", refused + l->wrong_count,
+                   l->loaded_count + l->fresh_count + l->wrong_count, s->cli->options->init);
+    if (l->fresh_count) mpc_str_printf(&message, "\n missing%s", mpc_str_cstr(&l->fresh));
+    if (l->wrong_count) mpc_str_printf(&message, "\n of another shape in the file%s", mpc_str_cstr(&l->wrong));
+    if (l->unused_count) mpc_str_printf(&message, "\n not used%s", mpc_str_cstr(&l->unused));
+    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E401", .message = mpc_str_cstr(&message),
+                     .help = "--rename 'OLD.*=NEW.*' where only names differ, --allow-missing 'NAME.*' to start some afresh"};
+    s->sink->emit(s->sink->user, &diag);
+    mpc_str_free(&message);
+    return false;
+}
+
+static mpc_safetensors *open_init(mpc_session *s) {
+    mpc_str path = {0};
+    struct stat info;
+    mpc_str_append(&path, s->cli->options->init);
+    if (!path.failed && stat(path.data, &info) == 0 && S_ISDIR(info.st_mode)) {
+        if (!mpc_find_checkpoint(s->cli->options->init, NULL, &path, s->sink)) {
+            mpc_str_free(&path);
+            return NULL;
+        }
+        mpc_str_append(&path, "/weights.safetensors");
+    }
+    mpc_safetensors *file = path.failed ? NULL : mpc_safetensors_read(path.data, s->sink);
+    mpc_str_free(&path);
+    return file;
+}
+
+bool mpc_init_weights(mpc_session *s) {
+    mpc_safetensors *file = open_init(s);
+    if (!file) return false;
+    init_lists l = {.filled = mpc_alloc(mpc_store_count(s->store) + 1)};
+    bool ok = false;
+    if (l.filled) {
+        memset(l.filled, 0, mpc_store_count(s->store) + 1);
+        mpc_str name = {0};
+        for (uint32_t i = 0; i < mpc_safetensors_count(file); i++) {
+            const mpc_tensor_view *t = mpc_safetensors_at(file, i);
+            name_here(s->cli->options, t->name, &name);
+            load_tensor(s, t, mpc_str_cstr(&name), &l);
+        }
+        mpc_str_free(&name);
+        ok = judge_lists(s, &l, list_missing(s, &l));
+        mpc_store_derive(s->store);
+    } else {
+        mpc_error(s->sink, "E901", "out of memory");
+    }
+    mpc_free(l.filled);
+    mpc_str_free(&l.loaded);
+    mpc_str_free(&l.fresh);
+    mpc_str_free(&l.unused);
+    mpc_str_free(&l.wrong);
+    mpc_safetensors_destroy(file);
+    return ok;
+}

@@ -1,0 +1,8 @@
+/* SIGINT, SIGTERM, SIGHUP: the first asks the training loop to finish its step, a second one ends the process at once. */
+#ifndef MPC_DRIVER_INTERRUPT_H
+#define MPC_DRIVER_INTERRUPT_H
+
+void mpc_interrupt_install(void);
+int mpc_interrupt_signal(void); /* number of the signal that came, 0: none */
+
+#endif

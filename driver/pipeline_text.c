@@ -1,0 +1,80 @@
+/* The train section as options of passes. Numbers are written with all their digits, since the text is what decides. */
+#include <string.h>
+
+#include "driver/session.h"
+
+static const char *const STAGES[] = {"parsed", "grad", "autocast", "lowered", "fused", "final"};
+
+bool mpc_stage_find(const char *name, mpc_stage *stage) {
+    for (size_t i = 0; i < sizeof STAGES / sizeof *STAGES; i++)
+        if (strcmp(STAGES[i], name) == 0) {
+            *stage = (mpc_stage)i;
+            return true;
+        }
+    return false;
+}
+
+static void option(mpc_str *out, const char *key, double value) {
+    mpc_str_printf(out, " %s=", key);
+    mpc_str_append_double(out, value);
+}
+
+static void loss_scale(const mpc_train_config *t, mpc_str *out) {
+    const mpc_scale_config *c = &t->loss_scale;
+    bool on = strcmp(t->precision, "f16") == 0;
+    mpc_str_printf(out, "loss-scale{mode=%s", !on ? "none" : c->dynamic ? "dynamic" : "static");
+    if (on) {
+        option(out, "init", c->init);
+        option(out, "growth", c->growth);
+        option(out, "backoff", c->backoff);
+        option(out, "max", c->max);
+        option(out, "min", c->min);
+        mpc_str_printf(out, " interval=%lld", (long long)c->interval);
+    }
+    mpc_str_append(out, "}");
+}
+
+static double in_updates(const mpc_session *s, mpc_quantity q) {
+    return q.unit == MPC_UNIT_EPOCHS ? q.value * (double)s->updates_per_epoch : q.value;
+}
+
+static void optimizer(const mpc_session *s, mpc_str *out) {
+    const mpc_train_config *t = s->train;
+    const mpc_optimizer_config *o = &t->optimizer;
+    mpc_str_printf(out, "optimizer{kind=%s", o->kind);
+    option(out, "lr", o->lr);
+    option(out, "momentum", o->momentum);
+    option(out, "beta1", o->beta1);
+    option(out, "beta2", o->beta2);
+    option(out, "eps", o->eps);
+    option(out, "decay", o->weight_decay);
+    option(out, "clip", t->clip_norm);
+    mpc_str_printf(out, " accumulate=%lld nominal=%lld schedule=%s", (long long)t->accumulate, (long long)t->batch, t->schedule.kind);
+    option(out, "warmup", in_updates(s, t->schedule.warmup));
+    option(out, "total", s->total_updates);
+    option(out, "final", t->schedule.final);
+    mpc_str_append(out, "}");
+}
+
+
+void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
+    const mpc_train_config *t = s->train;
+    if (stage == MPC_STAGE_PARSED) return;
+    if (phase == MPC_PHASE_TRAIN) {
+        mpc_str_append(out, "grad");
+        if (stage == MPC_STAGE_GRAD) return;
+        mpc_str_append(out, ",");
+        loss_scale(t, out);
+        mpc_str_append(out, ",");
+        optimizer(s, out);
+        mpc_str_printf(out, ",guard{on_nonfinite=%s},", t->on_nonfinite);
+    } else if (stage == MPC_STAGE_GRAD) {
+        return;
+    }
+    mpc_str_printf(out, "autocast{format=%s solver=%s}", t->precision, t->solver);
+    if (stage == MPC_STAGE_DECIDED) return;
+    mpc_str_append(out, ",insert-casts,master-weights");
+    if (stage >= MPC_STAGE_LOWERED) mpc_str_append(out, ",@clean,fold-casts,expand,@clean");
+    if (stage >= MPC_STAGE_FUSED) mpc_str_append(out, ",fuse");
+    if (stage >= MPC_STAGE_FINAL) mpc_str_append(out, ",schedule,memory");
+}

@@ -1,0 +1,183 @@
+/* Making and finding run folders. A folder is claimed by mkdir, which only one of two processes can win; --overwrite removes the
+ * files that a run writes and nothing else. */
+#include "driver/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "runtime/checkpoint.h"
+#include "runtime/data/dataset_impl.h"
+#include "runtime/file_sync.h"
+
+enum { MOST_RUNS = 100000 };
+
+static bool no_memory(const mpc_sink *sink) {
+    mpc_error(sink, "E901", "out of memory");
+    return false;
+}
+
+static bool set_paths(mpc_run_folder *f, const mpc_sink *sink) {
+    mpc_str_printf(&f->checkpoints, "%s/checkpoints", mpc_str_cstr(&f->path));
+    mpc_str_printf(&f->log, "%s/log.jsonl", mpc_str_cstr(&f->path));
+    return f->path.failed || f->checkpoints.failed || f->log.failed ? no_memory(sink) : true;
+}
+
+static bool make_folder(const char *path, const mpc_sink *sink) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return true;
+    mpc_error(sink, "E420", "can't make %s: %s", path, strerror(errno));
+    return false;
+}
+
+/* All folders of a path that are missing. */
+static bool make_folders(const char *path, const mpc_sink *sink) {
+    mpc_str part = {0};
+    bool ok = true;
+    for (const char *p = path; ok && *p;) {
+        size_t n = strcspn(p + 1, "/") + 1;
+        mpc_str_append_n(&part, p, n);
+        p += n;
+        ok = part.failed ? no_memory(sink) : make_folder(part.data, sink);
+    }
+    mpc_str_free(&part);
+    return ok;
+}
+
+static bool is_empty(const char *path) {
+    DIR *d = opendir(path);
+    if (!d) return errno == ENOENT;
+    int entries = 0;
+    while (readdir(d)) entries++;
+    closedir(d);
+    return entries <= 2;
+}
+
+static bool remove_run(const char *path, const mpc_sink *sink) {
+    static const char *const files[] = {"model.mpg",    "resolved.mpg", "run.json",         "assignment.txt",  "profile.json",
+                                        "log.jsonl",    "metrics.json", "checkpoints/best", "checkpoints/last"};
+    mpc_str name = {0};
+    bool ok = true;
+    mpc_str_printf(&name, "%s/checkpoints", path);
+    if (!name.failed && access(name.data, F_OK) == 0) ok = mpc_checkpoint_prune(name.data, 0, NULL, sink) == MPC_OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        mpc_str_clear(&name);
+        mpc_str_printf(&name, "%s/%s", path, files[i]);
+        if (!name.failed) unlink(name.data);
+    }
+    mpc_str_free(&name);
+    return ok;
+}
+
+static bool take_given(mpc_run_folder *f, mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    if (!is_empty(o->out) && !o->overwrite) {
+        mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E351", .message = "this folder is not empty", .place = o->out,
+                         .help = "another --out, or --overwrite to start afresh there, or --resume to go on"};
+        s->sink->emit(s->sink->user, &diag);
+        return false;
+    }
+    mpc_str_append(&f->path, o->out);
+    while (f->path.length > 1 && f->path.data[f->path.length - 1] == '/') f->path.data[--f->path.length] = '\0';
+    return make_folders(f->path.data, s->sink) && (is_empty(o->out) || remove_run(o->out, s->sink));
+}
+
+static bool take_next_number(mpc_run_folder *f, mpc_session *s) {
+    if (!make_folder("runs", s->sink)) return false;
+    for (int i = 1; i < MOST_RUNS; i++) {
+        mpc_str_clear(&f->path);
+        mpc_str_printf(&f->path, "runs/%s-%03d", mpc_model_name(s->model), i);
+        if (f->path.failed) return no_memory(s->sink);
+        if (mkdir(f->path.data, 0777) == 0) return true;
+        if (errno != EEXIST) break;
+    }
+    mpc_error(s->sink, "E420", "can't make %s: %s", f->path.data, strerror(errno));
+    return false;
+}
+
+bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s) {
+    *f = (mpc_run_folder){0};
+    if (!(s->cli->options->out ? take_given(f, s) : take_next_number(f, s))) return false;
+    return set_paths(f, s->sink) && make_folder(f->checkpoints.data, s->sink);
+}
+
+bool mpc_run_folder_open(mpc_run_folder *f, const char *path, const mpc_sink *sink) {
+    *f = (mpc_run_folder){0};
+    mpc_str_append(&f->path, path);
+    while (f->path.length > 1 && f->path.data[f->path.length - 1] == '/') f->path.data[--f->path.length] = '\0';
+    if (!set_paths(f, sink)) return false;
+    if (access(f->checkpoints.data, F_OK) == 0) return true;
+    mpc_error(sink, "E352", "%s is not the folder of a run: it has no `checkpoints`", path);
+    return false;
+}
+
+void mpc_run_folder_free(mpc_run_folder *f) {
+    mpc_str_free(&f->path);
+    mpc_str_free(&f->checkpoints);
+    mpc_str_free(&f->log);
+}
+
+bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size, const mpc_sink *sink) {
+    mpc_str path = {0};
+    mpc_str_printf(&path, "%s/%s", mpc_str_cstr(&f->path), name);
+    bool ok = path.failed ? no_memory(sink) : mpc_file_replace(path.data, text, size, sink) == MPC_OK;
+    mpc_str_free(&path);
+    return ok;
+}
+
+/* Content of a small text file without its line end; false when it isn't there. */
+static bool read_name(const char *folder, const char *file, mpc_str *out) {
+    mpc_str path = {0};
+    mpc_str_printf(&path, "%s/%s", folder, file);
+    FILE *f = path.failed ? NULL : fopen(path.data, "rb");
+    mpc_str_free(&path);
+    if (!f) return false;
+    char line[64] = "";
+    bool ok = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    line[strcspn(line, "\r\n")] = '\0';
+    mpc_str_append(out, line);
+    return ok && line[0] && !strchr(line, '/');
+}
+
+static bool is_checkpoint(const char *path) {
+    mpc_str file = {0};
+    mpc_str_printf(&file, "%s/weights.safetensors", path);
+    bool is = !file.failed && access(file.data, F_OK) == 0;
+    mpc_str_free(&file);
+    return is;
+}
+
+/* Name of the wanted checkpoint in DIR/checkpoints; "" when there is none. */
+static void choose_checkpoint(const char *dir, const char *which, mpc_str *name) {
+    if ((!which || strcmp(which, "best") == 0) && read_name(dir, "best", name)) return;
+    mpc_str_clear(name);
+    if (which && which[0] >= '0' && which[0] <= '9') {
+        mpc_str_printf(name, "step-%08llu", strtoull(which, NULL, 10));
+        return;
+    }
+    char newest[64];
+    if ((!which || strcmp(which, "last") == 0) && mpc_checkpoint_newest(dir, newest, sizeof newest, NULL) == MPC_OK)
+        mpc_str_append(name, newest);
+}
+
+bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink) {
+    mpc_str_clear(out);
+    if (is_checkpoint(from)) {
+        mpc_str_append(out, from);
+        return !out->failed || no_memory(sink);
+    }
+    mpc_str dir = {0}, name = {0};
+    mpc_str_printf(&dir, "%s/checkpoints", from);
+    choose_checkpoint(mpc_str_cstr(&dir), which, &name);
+    mpc_str_printf(out, "%s/%s", mpc_str_cstr(&dir), mpc_str_cstr(&name));
+    bool ok = name.length > 0 && !out->failed && is_checkpoint(out->data);
+    if (!ok) mpc_error(sink, "E352", "%s holds no %s checkpoint", from, which ? which : "whole");
+    mpc_str_free(&dir);
+    mpc_str_free(&name);
+    return ok;
+}

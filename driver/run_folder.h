@@ -1,0 +1,27 @@
+/* The folder of a run: what was run, what the compiler decided, what happened, and checkpoints. */
+#ifndef MPC_DRIVER_RUN_FOLDER_H
+#define MPC_DRIVER_RUN_FOLDER_H
+
+#include "driver/session.h"
+
+typedef struct mpc_run_folder {
+    mpc_str path, checkpoints, log;
+} mpc_run_folder;
+
+/* runs/NAME-001 and so on, or --out; made here. */
+bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s);
+/* A folder that a run made (--resume). */
+bool mpc_run_folder_open(mpc_run_folder *f, const char *path, const mpc_sink *sink);
+void mpc_run_folder_free(mpc_run_folder *f);
+
+/* Writes one file of the folder, whole. */
+bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size, const mpc_sink *sink);
+/* model.mpg, used/, resolved.mpg, run.json, assignment.txt. */
+bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
+/* Compares the settings with those in run.json; what differs must be allowed by --change (E353). */
+bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s, uint64_t step);
+
+/* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if there is one). */
+bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink);
+
+#endif

@@ -1,0 +1,34 @@
+/* log.jsonl: one JSON object a line, appended in whole lines, so that a crash loses lines but never cuts one. Numbers are the
+ * shortest text that reads back the same. */
+#ifndef MPC_DRIVER_RUN_LOG_H
+#define MPC_DRIVER_RUN_LOG_H
+
+#include "base/diag.h"
+#include "base/str.h"
+
+typedef struct mpc_log {
+    int fd; /* -1: closed */
+    const char *path;
+    const mpc_sink *sink;
+    mpc_str buffer; /* whole lines, and the one being written */
+    mpc_str nonfinite; /* keys of this line that are null because JSON has no NaN */
+} mpc_log;
+
+/* `resume_step` >= 0: keeps what belongs to steps up to it. -1: a new file. */
+mpc_status mpc_log_open(mpc_log *log, const char *path, int64_t resume_step, const mpc_sink *sink);
+void mpc_log_begin(mpc_log *log, const char *type);
+void mpc_log_number(mpc_log *log, const char *key, double value); /* f32 precision is enough: 9 digits */
+void mpc_log_exact(mpc_log *log, const char *key, double value);
+void mpc_log_fixed(mpc_log *log, const char *key, double value, int digits); /* times and rates */
+void mpc_log_int(mpc_log *log, const char *key, int64_t value);
+void mpc_log_text(mpc_log *log, const char *key, const char *value);
+void mpc_log_bool(mpc_log *log, const char *key, bool value);
+/* Ends the line; writes the buffer out when it is large. */
+mpc_status mpc_log_end(mpc_log *log);
+mpc_status mpc_log_flush(mpc_log *log);
+void mpc_log_close(mpc_log *log);
+
+/* A JSON string literal with quotes. */
+void mpc_json_append_string(mpc_str *out, const char *text);
+
+#endif

@@ -1,0 +1,81 @@
+/* Opening and closing a session. Everything is owned here and freed in reverse order; a half-opened session can be closed. */
+#include "driver/session.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "runtime/data/dataset_impl.h"
+
+static const char *const SPLITS[] = {"train", "valid", "test", "predict"};
+
+const char *mpc_split_name(mpc_split split) { return SPLITS[split]; }
+
+bool mpc_split_find(const char *name, mpc_split *split) {
+    for (int i = 0; i < MPC_SPLIT_COUNT; i++)
+        if (strcmp(SPLITS[i], name) == 0) {
+            *split = (mpc_split)i;
+            return true;
+        }
+    return false;
+}
+
+static bool choose_device(mpc_session *s) {
+    const char *name = s->cli->options->device;
+    s->exec_options.threads = (unsigned)s->cli->options->threads;
+    s->device = strcmp(name, "ref") == 0 ? MPC_DEVICE_REF : MPC_DEVICE_CPU;
+    if (s->device == MPC_DEVICE_REF || strcmp(name, "cpu") == 0) return true;
+    mpc_error(s->sink, "E356", "there is no device `%s` here; this build has cpu and ref", name);
+    return false;
+}
+
+static uint32_t read_model_file(mpc_session *s) {
+    char *text;
+    size_t length;
+    const char *path = s->cli->options->file;
+    if (mpc_data_read_file(path, s->sink, &text, &length) != MPC_OK) return 0;
+    uint32_t file = mpc_sources_add(s->sources, path, text, length);
+    mpc_free(text);
+    if (!file) mpc_error(s->sink, "E901", "not enough memory for %s", path);
+    s->text = file ? mpc_sources_text(s->sources, file, &s->text_length) : NULL;
+    return file;
+}
+
+bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
+    *s = (mpc_session){.cli = cli, .sink = &cli->sink, .sources = cli->sources, .verify_each = cli->options->verify_each,
+                       .time_passes = cli->options->time_passes};
+    if (!choose_device(s)) return false;
+    uint32_t file = read_model_file(s);
+    if (!file) return false;
+    s->ctx = mpc_context_create(s->sink, s->sources);
+    s->assignment = mpc_assignment_create();
+    if (!s->ctx || !s->assignment || !mpc_overrides_make(cli->options, &s->overrides)) {
+        mpc_error(s->sink, "E901", "out of memory");
+        return false;
+    }
+    if (mpc_passes_register(s->ctx) != MPC_OK) return false;
+    s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
+    if (!s->model) return false;
+    s->train = mpc_model_train(s->model);
+    return true;
+}
+
+void mpc_session_close(mpc_session *s) {
+    mpc_store_destroy(s->store);
+    for (size_t i = s->datasets.count; i > 0; i--) mpc_dataset_destroy(s->datasets.data[i - 1]);
+    mpc_array_free(&s->datasets);
+    mpc_assignment_destroy(s->assignment);
+    mpc_model_destroy(s->model);
+    mpc_context_destroy(s->ctx);
+    mpc_overrides_free(&s->overrides);
+}
+
+void mpc_session_count_parameters(mpc_session *s, uint64_t *tensors, uint64_t *elements) {
+    *tensors = *elements = 0;
+    for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
+        const mpc_store_entry *e = mpc_store_at(s->store, i);
+        if (e->derived != MPC_FMT_none || strcmp(e->role, "param") != 0) continue;
+        ++*tensors;
+        *elements += (uint64_t)mpc_type_elements(&e->type);
+    }
+}

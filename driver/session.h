@@ -1,0 +1,102 @@
+/* A session: one model file with its settings, data, precision assignment, states and compiled steps. This is where the layers meet:
+ * frontend makes a graph, passes rewrite it, codegen makes a program, a device runs it. */
+#ifndef MPC_DRIVER_SESSION_H
+#define MPC_DRIVER_SESSION_H
+
+#include "driver/cli.h"
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "runtime/data.h"
+#include "runtime/device.h"
+
+typedef enum mpc_split { MPC_SPLIT_TRAIN, MPC_SPLIT_VALID, MPC_SPLIT_TEST, MPC_SPLIT_PREDICT, MPC_SPLIT_COUNT } mpc_split;
+const char *mpc_split_name(mpc_split split);
+bool mpc_split_find(const char *name, mpc_split *split);
+
+typedef enum mpc_device_kind { MPC_DEVICE_CPU, MPC_DEVICE_REF } mpc_device_kind;
+
+typedef struct mpc_session {
+    mpc_cli *cli;
+    const mpc_sink *sink;
+    mpc_sources *sources;
+    mpc_context *ctx;
+    mpc_model *model;
+    const mpc_train_config *train;
+    const char *text; /* of the model file, in sources */
+    size_t text_length;
+    mpc_data_facts facts;
+    mpc_dataset *splits[MPC_SPLIT_COUNT]; /* NULL: not opened; borrowed from `datasets` */
+    struct {
+        mpc_dataset **data;
+        size_t count, capacity;
+    } datasets; /* everything opened, in order of creation; destroyed in reverse */
+    mpc_assignment *assignment;
+    mpc_store *store; /* made with the first step; NULL before */
+    mpc_device_kind device;
+    mpc_exec_options exec_options;
+    double total_updates; /* of the whole training, for the schedule; 0: not known */
+    int64_t updates_per_epoch;
+    bool verify_each, time_passes;
+    mpc_override_list overrides;
+} mpc_session;
+
+/* Reads and loads the model file of the command line. false after diagnostics. */
+bool mpc_session_open(mpc_session *s, mpc_cli *cli);
+void mpc_session_close(mpc_session *s);
+
+/* ---- data (session_data.c) ---- */
+/* The dataset of a split, opened on first use with everything it depends on; NULL with *missing set when the file has no such split,
+ * NULL with a diagnostic otherwise. */
+mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing);
+bool mpc_session_has_split(const mpc_session *s, mpc_split split);
+/* Columns, names and vocabulary of an opened dataset as facts for elaboration. */
+void mpc_session_learn_facts(mpc_session *s, const mpc_dataset *d);
+/* For commands that only look: opens the training data when its file is there; facts stay unknown otherwise. */
+bool mpc_session_try_facts(mpc_session *s);
+/* Updates per epoch and in all, from the rows of the training split. */
+bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train);
+/* Rows of another file, read as the split's source says (text files share the training text's vocabulary). */
+mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path);
+
+/* ---- pipelines (pipeline_text.c) ---- */
+typedef enum mpc_stage { MPC_STAGE_PARSED, MPC_STAGE_GRAD, MPC_STAGE_AUTOCAST, MPC_STAGE_LOWERED, MPC_STAGE_FUSED, MPC_STAGE_FINAL,
+                          MPC_STAGE_DECIDED /* autocast alone: decisions beside the graph */ } mpc_stage;
+bool mpc_stage_find(const char *name, mpc_stage *stage);
+/* Appends the pipeline of a phase up to a stage, with the options that the train section asks for. */
+void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out);
+
+/* ---- steps (session_steps.c) ---- */
+typedef struct mpc_step { /* one phase at one batch size, ready to run */
+    mpc_session *session;
+    mpc_phase phase;
+    int64_t batch;
+    mpc_graph *graph;
+    mpc_program *program; /* NULL on `ref` */
+    mpc_exec *exec;
+    mpc_data_field *fields; /* what a dataset must be bound to */
+    uint32_t field_count;
+    uint32_t *field_of; /* by executor input; MPC_NONE: a control input */
+    uint32_t flush; /* executor input with source control:flush; MPC_NONE */
+} mpc_step;
+
+/* Graph of a phase after a stage's passes. The caller destroys it. NULL after diagnostics. */
+mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc_stage stage);
+/* Fills the assignment from the nominal training graph, for commands that don't train. */
+bool mpc_session_assign(mpc_session *s);
+mpc_program *mpc_session_program(const mpc_graph *final); /* NULL after diagnostics */
+/* Elaborates, compiles and loads. Makes the session's store if there is none. */
+mpc_step *mpc_step_create(mpc_session *s, mpc_phase phase, int64_t batch);
+void mpc_step_destroy(mpc_step *step);
+/* Checks a dataset against the step's inputs. */
+bool mpc_step_bind(mpc_step *step, mpc_dataset *d);
+/* Fills the inputs from `step->batch` rows of a dataset bound to a step of the same phase. */
+void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
+void mpc_step_set_flush(mpc_step *step, bool flush);
+uint32_t mpc_step_output(const mpc_step *step, const char *name); /* MPC_NONE: none */
+/* Scalar outputs as numbers; `fallback` when index is MPC_NONE. */
+double mpc_step_scalar(mpc_step *step, uint32_t index, double fallback);
+
+/* Parameters of the store, and their elements. */
+void mpc_session_count_parameters(mpc_session *s, uint64_t *tensors, uint64_t *elements);
+
+#endif

@@ -1,0 +1,136 @@
+/* Splits of the data section as datasets. A source that others are split from is opened once; each `split` takes its part from what
+ * is left, in the order of the file, and the source keeps the rest. */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "driver/session.h"
+
+static const mpc_data_source *find_source(const mpc_session *s, const char *split) {
+    for (size_t i = 0; i < mpc_model_source_count(s->model); i++) {
+        const mpc_data_source *source = mpc_model_source(s->model, i);
+        if (strcmp(source->split, split) == 0) return source;
+    }
+    return NULL;
+}
+
+bool mpc_session_has_split(const mpc_session *s, mpc_split split) { return find_source(s, mpc_split_name(split)) != NULL; }
+
+static mpc_dataset *own(mpc_session *s, mpc_dataset *d) {
+    if (!d) return NULL;
+    if (mpc_array_push(&s->datasets, d)) return d;
+    mpc_dataset_destroy(d);
+    mpc_error(s->sink, "E901", "out of memory");
+    return NULL;
+}
+
+static mpc_dataset *vocabulary_of_training(mpc_session *s, const char *split, bool *failed) {
+    const mpc_data_source *train = find_source(s, "train");
+    *failed = false;
+    if (strcmp(split, "train") == 0 || !train || train->kind != MPC_SOURCE_TEXT) return NULL;
+    bool missing;
+    mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
+    *failed = d == NULL;
+    return d;
+}
+
+static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const char *path, const char *split) {
+    if (source->kind == MPC_SOURCE_TEXT) {
+        bool failed;
+        const mpc_dataset *like = vocabulary_of_training(s, split, &failed);
+        return failed ? NULL : own(s, mpc_dataset_open_text(path, source->length, like, s->sink));
+    }
+    mpc_csv_options options = {
+        .header = source->header, .delimiter = source->delimiter, .keep_nonfinite = strcmp(s->train->nonfinite, "keep") == 0};
+    return own(s, mpc_dataset_open_csv(path, &options, s->sink));
+}
+
+/* Takes the parts of every `split(NAME, ...)` off a dataset; returns what is left. */
+static mpc_dataset *carve(mpc_session *s, const char *name, mpc_dataset *d) {
+    for (size_t i = 0; d && i < mpc_model_source_count(s->model); i++) {
+        const mpc_data_source *source = mpc_model_source(s->model, i);
+        mpc_split part;
+        if (source->kind != MPC_SOURCE_SPLIT || strcmp(source->of, name) != 0 || !mpc_split_find(source->split, &part)) continue;
+        mpc_dataset *taken = own(s, mpc_dataset_split(d, source->fraction, source->seed, false));
+        mpc_dataset *rest = taken ? own(s, mpc_dataset_split(d, source->fraction, source->seed, true)) : NULL;
+        if (!rest) mpc_error(s->sink, "E901", "not enough memory to split the data");
+        s->splits[part] = rest ? carve(s, source->split, taken) : NULL;
+        d = rest;
+    }
+    return d;
+}
+
+static bool check_rows(const mpc_session *s, mpc_split split) {
+    const mpc_dataset *d = s->splits[split];
+    if (!d || mpc_dataset_rows(d) > 0) return d != NULL;
+    mpc_error(s->sink, "E214", "the split `%s` has no rows", mpc_split_name(split));
+    return false;
+}
+
+mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing) {
+    *missing = false;
+    if (s->splits[split]) return s->splits[split];
+    const mpc_data_source *source = find_source(s, mpc_split_name(split));
+    if (!source) {
+        *missing = true;
+        return NULL;
+    }
+    if (source->kind == MPC_SOURCE_SPLIT) {
+        mpc_split of;
+        bool none = true;
+        if (!mpc_split_find(source->of, &of) || of == split || !mpc_session_split(s, of, &none)) {
+            if (none) mpc_error_at(s->sink, "E355", source->span, "`%s` is split from `%s`, which the data section has not", source->split, source->of);
+            return NULL;
+        }
+        return check_rows(s, split) ? s->splits[split] : NULL;
+    }
+    mpc_dataset *whole = open_as(s, source, source->path, source->split);
+    s->splits[split] = whole ? carve(s, source->split, whole) : NULL;
+    return s->splits[split] && check_rows(s, split) ? s->splits[split] : NULL;
+}
+
+mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path) {
+    static const char *const order[] = {"predict", "test", "train"};
+    const mpc_data_source *source = NULL;
+    for (size_t i = 0; i < 3 && !source; i++) {
+        source = find_source(s, order[i]);
+        if (source && source->kind == MPC_SOURCE_SPLIT) source = NULL;
+    }
+    if (!source) {
+        mpc_error(s->sink, "E355", "the data section says nothing of how to read %s: it has no source of its own", path);
+        return NULL;
+    }
+    return open_as(s, source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, "predict");
+}
+
+void mpc_session_learn_facts(mpc_session *s, const mpc_dataset *d) {
+    s->facts = (mpc_data_facts){.known = true,
+                                .columns = mpc_dataset_columns(d),
+                                .column_names = mpc_dataset_column_names(d),
+                                .vocabulary = mpc_dataset_vocabulary(d)};
+}
+
+bool mpc_session_try_facts(mpc_session *s) {
+    const mpc_data_source *source = find_source(s, "train");
+    if (!source || source->kind == MPC_SOURCE_SPLIT || access(source->path, R_OK) != 0) return true;
+    bool missing;
+    const mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
+    if (!d) return false;
+    mpc_session_learn_facts(s, d);
+    return mpc_session_plan_length(s, d);
+}
+
+bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
+    const mpc_train_config *t = s->train;
+    int64_t steps = (mpc_dataset_rows(train) + t->batch - 1) / t->batch;
+    s->updates_per_epoch = (steps + t->accumulate - 1) / t->accumulate;
+    s->total_updates = t->length.value;
+    if (t->length.unit == MPC_UNIT_EPOCHS) s->total_updates = ceil(t->length.value * (double)s->updates_per_epoch);
+    if (t->length.unit != MPC_UNIT_MINUTES) return true;
+    s->total_updates = 0;
+    if (strcmp(t->schedule.kind, "constant") == 0) return true;
+    mpc_error(s->sink, "E357", "a %s schedule needs a length in steps or epochs: how many steps a time gives isn't known before",
+              t->schedule.kind);
+    return false;
+}

@@ -1,0 +1,64 @@
+/* The training loop and what it keeps: where training stands, what was best, and where records go. */
+#ifndef MPC_DRIVER_TRAINER_H
+#define MPC_DRIVER_TRAINER_H
+
+#include "driver/progress.h"
+#include "driver/run_folder.h"
+#include "driver/run_log.h"
+#include "driver/runner.h"
+#include "runtime/checkpoint.h"
+
+typedef struct mpc_best { /* saved in every checkpoint */
+    bool known;
+    double value;
+    uint64_t step;
+    int64_t stale; /* evaluations since then */
+} mpc_best;
+
+typedef struct mpc_trainer {
+    mpc_session *session;
+    const mpc_train_config *train;
+    mpc_runners runners;
+    mpc_run_folder folder;
+    mpc_log log;
+    mpc_progress progress;
+    mpc_dataset *data[MPC_SPLIT_COUNT]; /* NULL: no such split */
+    mpc_split monitor_split; /* TRAIN: the mean since the last evaluation */
+    const char *monitor; /* "loss", "loss.ce", "accuracy" */
+    uint32_t *order; /* rows of this epoch */
+    uint64_t order_epoch;
+    bool has_order;
+    mpc_cursor cursor; /* step: windows that ended; row: next row of the epoch */
+    mpc_totals window, since_eval, evaluated;
+    mpc_best best;
+    uint64_t evaluated_step, saved_step; /* the newest of each; UINT64_MAX: none */
+    double started, last_eval_time, last_save_time;
+    double step_seconds, wait_seconds; /* of this window */
+    int64_t window_rows;
+    double skipped; /* as of the last record */
+    bool stopped; /* the device refuses to go on */
+    const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
+} mpc_trainer;
+
+bool mpc_trainer_init(mpc_trainer *t, mpc_session *s);
+void mpc_trainer_deinit(mpc_trainer *t);
+/* Trains to the end, a signal, or a stop; then evaluates the test split. Exit status. */
+int mpc_trainer_run(mpc_trainer *t);
+
+/* ---- train_checkpoint.c ---- */
+bool mpc_trainer_save(mpc_trainer *t, bool is_best);
+bool mpc_trainer_resume(mpc_trainer *t);
+/* Parameters by name from --init (init_weights.c). */
+bool mpc_init_weights(mpc_session *s);
+
+/* ---- train_report.c ---- */
+bool mpc_report_run(mpc_trainer *t);
+bool mpc_report_step(mpc_trainer *t, mpc_runner *last);
+bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, int64_t rows, bool best);
+bool mpc_report_end(mpc_trainer *t);
+bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);
+/* "test loss 0.0812", "test accuracy 97.8 %" on stdout. */
+void mpc_print_figures(const char *split, const mpc_totals *totals);
+bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_rows);
+
+#endif
