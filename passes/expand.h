@@ -1,5 +1,6 @@
-/* What an expansion rule sees: a composite node; it builds primitives and gives the values that replace the results. Inside, values
- * are f32 unless a rounding is part of the op's definition; results are cast to the node's result formats by the rule's caller. */
+/* What an expansion rule sees: a composite node; it builds primitives and gives the values that replace the results.
+ * Inside, values are f32 unless a rounding is part of the op's definition; results are cast to the node's result
+ * formats by the rule's caller. */
 #ifndef MPC_PASSES_EXPAND_H
 #define MPC_PASSES_EXPAND_H
 
@@ -7,14 +8,14 @@
 
 typedef struct mpc_expand {
     mpc_builder *b;
-    const mpc_graph *from; /* graph that holds the composite */
-    const mpc_node *node; /* in `from`, for attributes and result types */
+    const mpc_graph *from;        /* graph that holds the composite */
+    const mpc_node *node;         /* in `from`, for attributes and result types */
     const mpc_value_id *operands; /* in the new graph, as stored (maybe low); mpc_expand_f32 widens */
     uint32_t operand_count;
     mpc_value_id *results; /* out, MPC_NONE for a result that nobody uses and the rule left out */
-    const bool *used; /* per result */
-    mpc_format prec; /* given to primitives that have `prec`; none once formats are types */
-    bool named; /* of the helpers in passes/expand_build.h: the next node has got its name */
+    const bool *used;      /* per result */
+    mpc_format prec;       /* given to primitives that have `prec`; none once formats are types */
+    bool named;            /* of the helpers in passes/expand_build.h: the next node has got its name */
 } mpc_expand;
 
 /* Operand i widened to f32 (a cast that fusion keeps in registers). */

@@ -1,6 +1,7 @@
-/* Expansions of attention: [b,t,h,d] is read as [b,h,t,d] (transposes that a matmul absorbs as strides), scores and statistics are f32,
- * probabilities are rounded once, to v's format (N22). A mask selects; it is never added (N20). A query that sees no key gets zeros,
- * forward and backward (N21): its log-sum-exp is -inf, and no element of its row is ever selected. */
+/* Expansions of attention: [b,t,h,d] is read as [b,h,t,d] (transposes that a matmul absorbs as strides), scores and
+ * statistics are f32, probabilities are rounded once, to v's format (N22). A mask selects; it is never added (N20). A
+ * query that sees no key gets zeros, forward and backward (N21): its log-sum-exp is -inf, and no element of its row is
+ * ever selected. */
 #include "passes/expand_build.h"
 #include "passes/rules.h"
 
@@ -10,10 +11,12 @@ typedef struct heads { /* [b,h,t,d] and [b,h,s,d], as stored */
     mpc_value_id q, k, v;
     int64_t t, s;
     mpc_value_id visible; /* bool, broadcasts to [b,h,t,s]; MPC_NONE: all */
-    bool may_be_blind; /* a query may see no key */
+    bool may_be_blind;    /* a query may see no key */
 } heads;
 
-static mpc_value_id swap_heads(mpc_expand *e, mpc_value_id a) { return mpc_expand_permute(e, a, (int64_t[]){0, 2, 1, 3}); }
+static mpc_value_id swap_heads(mpc_expand *e, mpc_value_id a) {
+    return mpc_expand_permute(e, a, (int64_t[]){0, 2, 1, 3});
+}
 
 /* Key j is visible to query i when j <= i and the mask says so. */
 static mpc_value_id visible_keys(mpc_expand *e, const heads *a, uint32_t mask) {
@@ -25,7 +28,8 @@ static mpc_value_id visible_keys(mpc_expand *e, const heads *a, uint32_t mask) {
 }
 
 static heads read_heads(mpc_expand *e, uint32_t mask) {
-    heads a = {.q = swap_heads(e, e->operands[0]), .k = swap_heads(e, e->operands[1]), .v = swap_heads(e, e->operands[2])};
+    heads a = {
+        .q = swap_heads(e, e->operands[0]), .k = swap_heads(e, e->operands[1]), .v = swap_heads(e, e->operands[2])};
     a.t = mpc_expand_type(e, e->operands[0]).dims[1];
     a.s = mpc_expand_type(e, e->operands[1]).dims[1];
     a.visible = visible_keys(e, &a, mask);
@@ -93,7 +97,8 @@ static mpc_value_id kept_share(mpc_expand *e) {
     return mpc_expand_column(e, mpc_expand_permute(e, delta, (int64_t[]){0, 2, 1}));
 }
 
-/* (q, k, v, y, lse, dy, mask?) -> dq, dk, dv: p from the log-sum-exp, ds = scale p (dy v^T - delta), rounded before the matmuls */
+/* (q, k, v, y, lse, dy, mask?) -> dq, dk, dv: p from the log-sum-exp, ds = scale p (dy v^T - delta), rounded before the
+ * matmuls */
 void mpc_expand_attention_grad(mpc_expand *e) {
     heads a = read_heads(e, 6);
     mpc_value_id dy = swap_heads(e, e->operands[5]), lse = mpc_expand_column(e, mpc_expand_f32(e, 4));

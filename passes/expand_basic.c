@@ -1,5 +1,6 @@
-/* Expansions of means, look-ups by position, dropout, gelu and squared error. A look-up is a comparison of positions with the index and
- * a selection, never a product with a one-hot tensor: NaN in elements not looked up must stay out (N52). */
+/* Expansions of means, look-ups by position, dropout, gelu and squared error. A look-up is a comparison of positions
+ * with the index and a selection, never a product with a one-hot tensor: NaN in elements not looked up must stay out
+ * (N52). */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ void mpc_expand_mean(mpc_expand *e) {
     mpc_int_list axes = mpc_attr_ints(e->from, e->node, "axes");
     mpc_value_id x = mpc_expand_f32(e, 0);
     mpc_type t = mpc_expand_type(e, x);
-    mpc_attr_arg attrs[2] = {MPC_A_INTS("axes", axes.data, axes.count), MPC_A_BOOL("keep", mpc_attr_bool(e->from, e->node, "keep"))};
+    mpc_attr_arg attrs[2] = {MPC_A_INTS("axes", axes.data, axes.count),
+                             MPC_A_BOOL("keep", mpc_attr_bool(e->from, e->node, "keep"))};
     double count = 1;
     for (uint32_t i = 0; i < axes.count; i++) count *= (double)t.dims[axes.data[i]];
     mpc_value_id sum = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_sum, &x, 1, attrs, 2}, MPC_FMT_f32);
@@ -21,7 +23,8 @@ void mpc_expand_mean(mpc_expand *e) {
 mpc_value_id mpc_expand_first_max(mpc_expand *e, mpc_value_id x, uint32_t axis) {
     mpc_type t = mpc_expand_type(e, x);
     mpc_value_id max = mpc_expand_reduce(e, MPC_OP_max, x, axis, true);
-    mpc_value_id hit = mpc_expand_op2(e, MPC_OP_or, mpc_expand_op2(e, MPC_OP_eq, x, max), mpc_expand_op1(e, MPC_OP_is_nan, x));
+    mpc_value_id hit =
+        mpc_expand_op2(e, MPC_OP_or, mpc_expand_op2(e, MPC_OP_eq, x, max), mpc_expand_op1(e, MPC_OP_is_nan, x));
     mpc_value_id at = mpc_expand_positions(e, t.dims[axis], t.rank, axis);
     mpc_value_id candidates = mpc_expand_op3(e, MPC_OP_where, hit, at, mpc_expand_int(e, t.dims[axis]));
     return mpc_expand_reduce(e, MPC_OP_min, candidates, axis, false);
@@ -41,7 +44,6 @@ mpc_value_id mpc_expand_hit(mpc_expand *e, mpc_value_id index, int64_t n, uint32
     at = mpc_expand_to_shape(e, at, t.rank + 1, t.dims);
     return mpc_expand_op2(e, MPC_OP_eq, mpc_expand_positions(e, n, t.rank + 1, axis), at);
 }
-
 
 static mpc_value_id in_range(mpc_expand *e, mpc_value_id index, int64_t n) {
     mpc_value_id at = mpc_expand_as(e, index, MPC_FMT_i32);
@@ -77,8 +79,10 @@ void mpc_expand_dropout(mpc_expand *e) {
     double rate = mpc_attr_float(e->from, e->node, "rate");
     mpc_value_id x = mpc_expand_f32(e, 0);
     mpc_type t = mpc_expand_type(e, x);
-    mpc_attr_arg attrs[2] = {MPC_A_INTS("shape", t.dims, t.rank), MPC_A_INT("stream", mpc_attr_int(e->from, e->node, "stream"))};
-    mpc_value_id draw = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_random_uniform, e->operands + 1, 2, attrs, 2}, MPC_FMT_f32);
+    mpc_attr_arg attrs[2] = {MPC_A_INTS("shape", t.dims, t.rank),
+                             MPC_A_INT("stream", mpc_attr_int(e->from, e->node, "stream"))};
+    mpc_value_id draw =
+        mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_random_uniform, e->operands + 1, 2, attrs, 2}, MPC_FMT_f32);
     mpc_value_id keep = mpc_expand_op2(e, MPC_OP_ge, draw, mpc_expand_number(e, (double)(float)rate));
     mpc_value_id scaled = mpc_expand_op2(e, MPC_OP_div, x, mpc_expand_number(e, 1 - rate));
     mpc_expand_emit3(e, 0, MPC_OP_where, keep, scaled, mpc_expand_number(e, 0));

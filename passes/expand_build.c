@@ -1,5 +1,6 @@
-/* Building blocks of expansion rules. Operands come as stored and are widened before use, so every value inside is f32; only `emit`
- * and the rule's caller round. A rule that builds with plain mpc_build calls works too, but its nodes are called by op and number. */
+/* Building blocks of expansion rules. Operands come as stored and are widened before use, so every value inside is f32;
+ * only `emit` and the rule's caller round. A rule that builds with plain mpc_build calls works too, but its nodes are
+ * called by op and number. */
 #include "passes/expand_build.h"
 
 #include <stdio.h>

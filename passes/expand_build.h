@@ -1,13 +1,14 @@
-/* Building blocks of expansion rules. Values are f32 and named `COMPOSITE.OP`; a result that ends in one of the `emit` functions gets
- * the composite's own name and format, so the one rounding happens in the node that makes it. No-ops after an error in the builder. */
+/* Building blocks of expansion rules. Values are f32 and named `COMPOSITE.OP`; a result that ends in one of the `emit`
+ * functions gets the composite's own name and format, so the one rounding happens in the node that makes it. No-ops
+ * after an error in the builder. */
 #ifndef MPC_PASSES_EXPAND_BUILD_H
 #define MPC_PASSES_EXPAND_BUILD_H
 
 #include "passes/expand.h"
 #include "passes/rewrite.h"
 
-/* Builds the primitives of composite `n` (of rw->in) and maps its results. used: per result, NULL: all are. keep_prec: primitives
- * inherit `prec`, for passes before precision assignment. */
+/* Builds the primitives of composite `n` (of rw->in) and maps its results. used: per result, NULL: all are. keep_prec:
+ * primitives inherit `prec`, for passes before precision assignment. */
 void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const bool *used, bool keep_prec);
 bool mpc_expand_has_prec(const mpc_context *ctx, const mpc_op *op);
 
@@ -23,7 +24,7 @@ typedef struct mpc_expand_expr { /* an op with operands and attributes, without 
 mpc_value_id mpc_expand_build(mpc_expand *e, const mpc_expand_expr *expr, mpc_format format);
 
 mpc_type mpc_expand_result_type(const mpc_expand *e, uint32_t r);
-mpc_type mpc_expand_type(const mpc_expand *e, mpc_value_id value); /* by value: building moves the tables */
+mpc_type mpc_expand_type(const mpc_expand *e, mpc_value_id value);        /* by value: building moves the tables */
 mpc_value_id mpc_expand_as(mpc_expand *e, mpc_value_id a, mpc_format to); /* cast by=expand, or `a` */
 mpc_value_id mpc_expand_number(mpc_expand *e, double value);
 mpc_value_id mpc_expand_int(mpc_expand *e, int64_t value); /* i32 */
@@ -49,7 +50,8 @@ mpc_value_id mpc_expand_positions(mpc_expand *e, int64_t n, uint32_t rank, uint3
 void mpc_expand_emit1(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a);
 void mpc_expand_emit2(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a, mpc_value_id c);
 void mpc_expand_emit3(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a, mpc_value_id c, mpc_value_id d);
-/* A value that the rule needs itself and that is result r too, in f32: whoever reads the result sees what was used inside. */
+/* A value that the rule needs itself and that is result r too, in f32: whoever reads the result sees what was used
+ * inside. */
 mpc_value_id mpc_expand_keep1(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a);
 mpc_value_id mpc_expand_keep2(mpc_expand *e, uint32_t r, mpc_op_id op, mpc_value_id a, mpc_value_id c);
 /* The next node built gets the name of result r: before a view or cast that makes it. */

@@ -1,6 +1,6 @@
-/* Expansions of layer and batch normalisation: two-pass statistics in f32 (N30), eps inside the root (N32). Layer norm stays in the shape
- * of its operand; batch norm reduces over rows of x as [rows, c], which is a view of it, and normalises in the operand's shape, so that
- * an activation after it can share its kernel. */
+/* Expansions of layer and batch normalisation: two-pass statistics in f32 (N30), eps inside the root (N32). Layer norm
+ * stays in the shape of its operand; batch norm reduces over rows of x as [rows, c], which is a view of it, and
+ * normalises in the operand's shape, so that an activation after it can share its kernel. */
 #include "passes/expand_build.h"
 #include "passes/rules.h"
 

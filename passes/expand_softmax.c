@@ -1,5 +1,6 @@
-/* Expansions of softmax, losses and metrics. The maximum goes first, always (N10); a loss comes from the log-sum-exp, so that forward
- * and backward see the same logits (N11); masked elements are selected away before they are summed, so a NaN in them is harmless. */
+/* Expansions of softmax, losses and metrics. The maximum goes first, always (N10); a loss comes from the log-sum-exp,
+ * so that forward and backward see the same logits (N11); masked elements are selected away before they are summed, so
+ * a NaN in them is harmless. */
 #include "passes/expand_lookup.h"
 #include "passes/rules.h"
 
@@ -37,7 +38,8 @@ void mpc_expand_log_softmax_grad(mpc_expand *e) {
     mpc_expand_emit2(e, 0, MPC_OP_sub, dy, part);
 }
 
-/* loss = (max - x[label]) + log(sum): this order keeps the digits that (max + log(sum)) - x[label] loses at large logits. */
+/* loss = (max - x[label]) + log(sum): this order keeps the digits that (max + log(sum)) - x[label] loses at large
+ * logits. */
 void mpc_expand_cross_entropy(mpc_expand *e) {
     mpc_value_id x = mpc_expand_f32(e, 0), labels = e->operands[1];
     mpc_type t = mpc_expand_type(e, x);
@@ -75,7 +77,9 @@ void mpc_expand_accuracy(mpc_expand *e) {
     e->results[0] = mpc_expand_as(e, right, MPC_FMT_f32);
 }
 
-static mpc_value_id sum_all(mpc_expand *e, mpc_value_id a) { return mpc_expand_sum_axes(e, a, mpc_expand_type(e, a).rank); }
+static mpc_value_id sum_all(mpc_expand *e, mpc_value_id a) {
+    return mpc_expand_sum_axes(e, a, mpc_expand_type(e, a).rank);
+}
 
 /* An empty or fully masked batch has mean 0 (FC-125). */
 void mpc_expand_loss_mean(mpc_expand *e) {

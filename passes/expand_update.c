@@ -1,5 +1,6 @@
-/* Expansions of the optimizer's steps, the schedule and the loss scaler: f32 throughout (N70, N71). What depends on scalars only is
- * computed once, outside the elements' loop. Bias correction 1 - beta^t is where f32 goes wrong: see one_minus_power. */
+/* Expansions of the optimizer's steps, the schedule and the loss scaler: f32 throughout (N70, N71). What depends on
+ * scalars only is computed once, outside the elements' loop. Bias correction 1 - beta^t is where f32 goes wrong: see
+ * one_minus_power. */
 #include <math.h>
 #include <string.h>
 
@@ -31,8 +32,9 @@ void mpc_expand_sgd(mpc_expand *e) {
     mpc_expand_emit2(e, 0, MPC_OP_sub, decayed(e, w, rate), mpc_expand_op2(e, MPC_OP_mul, rate, m));
 }
 
-/* 1 - beta^t. In f32, exp(t log(beta)) of 0.999 at t = 1 keeps 4 digits of the difference from 1. With h = tanh(-t log(beta) / 2) it is
- * 2 h / (1 + h), which loses nothing: a few ulp for every t, given a tanh that is accurate near 0. */
+/* 1 - beta^t. In f32, exp(t log(beta)) of 0.999 at t = 1 keeps 4 digits of the difference from 1. With h = tanh(-t
+ * log(beta) / 2) it is 2 h / (1 + h), which loses nothing: a few ulp for every t, given a tanh that is accurate near 0.
+ */
 static mpc_value_id one_minus_power(mpc_expand *e, double beta, mpc_value_id t) {
     if (beta <= 0) return mpc_expand_number(e, 1);
     mpc_value_id h = mpc_expand_op1(e, MPC_OP_tanh, mpc_expand_scale(e, t, -0.5 * log(beta)));
@@ -68,7 +70,8 @@ static mpc_value_id cosine_rate(mpc_expand *e, mpc_value_id t) {
     mpc_value_id done = mpc_expand_op2(e, MPC_OP_div, past, mpc_expand_number(e, total - warmup));
     done = mpc_expand_op2(e, MPC_OP_minimum, done, mpc_expand_number(e, 1));
     mpc_value_id wave = mpc_expand_op1(e, MPC_OP_cos, mpc_expand_scale(e, done, 3.14159265358979323846));
-    mpc_value_id half = mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, wave, mpc_expand_number(e, 1)), 0.5 * (1 - final));
+    mpc_value_id half =
+        mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, wave, mpc_expand_number(e, 1)), 0.5 * (1 - final));
     return mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, half, mpc_expand_number(e, final)), rate);
 }
 
@@ -87,9 +90,11 @@ void mpc_expand_schedule(mpc_expand *e) {
 
 /* (scale, clean steps, overflow, clean) -> scale', clean steps' */
 void mpc_expand_scaler_update(mpc_expand *e) {
-    mpc_value_id scale = mpc_expand_f32(e, 0), steps = e->operands[1], overflow = e->operands[2], clean = e->operands[3];
+    mpc_value_id scale = mpc_expand_f32(e, 0), steps = e->operands[1], overflow = e->operands[2],
+                 clean = e->operands[3];
     mpc_value_id zero = mpc_expand_int(e, 0), more = mpc_expand_op2(e, MPC_OP_add, steps, mpc_expand_int(e, 1));
-    mpc_value_id full = mpc_expand_op2(e, MPC_OP_ge, more, mpc_expand_int(e, mpc_attr_int(e->from, e->node, "interval")));
+    mpc_value_id full =
+        mpc_expand_op2(e, MPC_OP_ge, more, mpc_expand_int(e, mpc_attr_int(e->from, e->node, "interval")));
     mpc_value_id grow = mpc_expand_op2(e, MPC_OP_and, clean, full);
     if (e->used[0]) {
         mpc_value_id larger = mpc_expand_scale(e, scale, attr(e, "growth"));

@@ -1,6 +1,7 @@
-/* Reverse-mode autodiff. The forward graph is copied, then its nodes are walked backwards once: a node whose result has a gradient
- * and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value gets its gradient only when
- * its producer is reached, because only then all its readers have contributed; until then contributions are kept in a list. */
+/* Reverse-mode autodiff. The forward graph is copied, then its nodes are walked backwards once: a node whose result has
+ * a gradient and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value
+ * gets its gradient only when its producer is reached, because only then all its readers have contributed; until then
+ * contributions are kept in a list. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,20 +19,21 @@ typedef struct contribution {
 
 typedef struct value_gradient { /* of one forward value */
     contribution *first, **end; /* in the order of arrival */
-    bool needed; /* a trainable state is behind it */
-    bool selected; /* see mpc_grad.selected */
+    bool needed;                /* a trainable state is behind it */
+    bool selected;              /* see mpc_grad.selected */
 } value_gradient;
 
 typedef struct backward {
     mpc_rewrite rw;
-    value_gradient *values; /* by value of the new graph's forward part */
-    mpc_node_id node_count; /* of the forward part */
+    value_gradient *values;             /* by value of the new graph's forward part */
+    mpc_node_id node_count;             /* of the forward part */
     mpc_value_id *dresults, *doperands; /* room for the largest node */
     bool *wanted;
 } backward;
 
 static bool is_trainable(const mpc_graph *g, const mpc_node *n) {
-    return n->op == MPC_OP_state && mpc_attr_bool(g, n, "trainable") && mpc_attr_format(g, n, "derived") == MPC_FMT_none;
+    return n->op == MPC_OP_state && mpc_attr_bool(g, n, "trainable") &&
+           mpc_attr_format(g, n, "derived") == MPC_FMT_none;
 }
 
 static bool any_operand_needed(const backward *bw, const mpc_graph *g, const mpc_node *n) {
@@ -72,8 +74,7 @@ static void copy_forward(backward *bw) {
         mark_needed(bw, in, id);
         if (needs_expansion(mpc_op_get(in->ctx, n->op)) && any_operand_needed(bw, in, n))
             mpc_expand_composite(&bw->rw, n, NULL, true);
-        else
-            mpc_rewrite_copy_node(&bw->rw, id);
+        else mpc_rewrite_copy_node(&bw->rw, id);
     }
     mpc_build_copy_ends(bw->rw.b, in, bw->rw.map);
 }
@@ -187,7 +188,8 @@ static void differentiate(backward *bw, mpc_node_id id) {
     mpc_node n = g->nodes[id];
     const mpc_op *op = mpc_op_get(g->ctx, n.op);
     if (op->grad == NULL || (op->flags & MPC_OPF_NO_GRAD) != 0 || !mark_wanted(bw, &n)) return;
-    mpc_grad grad = {.b = bw->rw.b, .g = g, .node = n, .dresults = bw->dresults, .doperands = bw->doperands, .wanted = bw->wanted};
+    mpc_grad grad = {
+        .b = bw->rw.b, .g = g, .node = n, .dresults = bw->dresults, .doperands = bw->doperands, .wanted = bw->wanted};
     grad.prec = prec_of(g, &n);
     dress_like(bw, &n, mpc_result(&n, 0));
     if (!collect_results(bw, &n, grad.prec, &grad.selected)) return;
@@ -208,7 +210,8 @@ static void finish_state(backward *bw, mpc_node_id id) {
     mpc_value_id gradient = collect(bw, state, MPC_FMT_none);
     if (mpc_builder_failed(bw->rw.b)) return;
     if (gradient == MPC_NONE) {
-        mpc_warn(mpc_context_sink(g->ctx), "W154", (mpc_span){0}, "the loss does not depend on parameter %s: it is not trained", path);
+        mpc_warn(mpc_context_sink(g->ctx), "W154", (mpc_span){0},
+                 "the loss does not depend on parameter %s: it is not trained", path);
         return;
     }
     snprintf(name, sizeof name, "d.%s", path);
@@ -237,8 +240,8 @@ static mpc_value_id find_loss(const mpc_graph *in) {
     }
     const mpc_type *t = mpc_value_type(in, loss);
     if (t->rank == 0 && t->format == MPC_FMT_f32) return loss;
-    mpc_error(sink, "E108", "grad: output `loss` must be an f32 scalar, %s has %u dims of %s", mpc_value_name(in, loss), t->rank,
-              mpc_format_get(t->format)->name);
+    mpc_error(sink, "E108", "grad: output `loss` must be an f32 scalar, %s has %u dims of %s", mpc_value_name(in, loss),
+              t->rank, mpc_format_get(t->format)->name);
     return MPC_NONE;
 }
 

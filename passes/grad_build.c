@@ -1,6 +1,6 @@
-/* Building blocks of gradient rules: names, formats, `prec` and the way back through broadcasting, so that a rule is only its
- * formula. What is easy to get wrong: an intermediate value has no format of its own in low-precision code, it is f32; only the
- * gradient of an operand takes the operand's format, with one rounding, in the node that makes it. */
+/* Building blocks of gradient rules: names, formats, `prec` and the way back through broadcasting, so that a rule is
+ * only its formula. What is easy to get wrong: an intermediate value has no format of its own in low-precision code, it
+ * is f32; only the gradient of an operand takes the operand's format, with one rounding, in the node that makes it. */
 #include "passes/grad_build.h"
 
 #include <stdio.h>
@@ -79,7 +79,8 @@ static mpc_value_id build(mpc_grad *g, const mpc_grad_expr *e, mpc_format format
     mpc_attr_arg attrs[MPC_GRAD_MAX_ATTRS + 1];
     uint32_t count = e->attr_count;
     if (count > 0) memcpy(attrs, e->attrs, count * sizeof *attrs);
-    if (g->prec != MPC_FMT_none && mpc_expand_has_prec(mpc_builder_context(g->b), op)) attrs[count++] = MPC_A_FORMAT("prec", g->prec);
+    if (g->prec != MPC_FMT_none && mpc_expand_has_prec(mpc_builder_context(g->b), op))
+        attrs[count++] = MPC_A_FORMAT("prec", g->prec);
     name_intermediate(g, op->name);
     return mpc_build_as(g->b, e->op, e->operands, e->operand_count, attrs, count, format);
 }
@@ -152,7 +153,8 @@ mpc_value_id mpc_grad_sum_over(mpc_grad *g, mpc_value_id a, const int64_t *axes,
     return mpc_grad_build(g, &(mpc_grad_expr){MPC_OP_sum, &a, 1, &attr, 1});
 }
 
-/* The axes of `from` that broadcasting to it from `to` added or stretched. `inner`: some of them stay in `to` with size 1. */
+/* The axes of `from` that broadcasting to it from `to` added or stretched. `inner`: some of them stay in `to` with
+ * size 1. */
 static uint32_t broadcast_axes(const mpc_type *from, const mpc_type *to, int64_t axes[MPC_MAX_RANK], bool *inner) {
     uint32_t count = 0, extra = from->rank - to->rank;
     *inner = false;

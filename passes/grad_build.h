@@ -1,6 +1,7 @@
-/* Building blocks of gradient rules. Intermediate values are f32 (f64 below an f64 result) and named `d.FORWARD.OP`; the gradient of
- * an operand is named `d.OPERAND` and has the operand's format, except that the gradient of a cast parameter stays f32: nothing may
- * be rounded on the way to a master. All functions are no-ops after an error in the builder. */
+/* Building blocks of gradient rules. Intermediate values are f32 (f64 below an f64 result) and named `d.FORWARD.OP`;
+ * the gradient of an operand is named `d.OPERAND` and has the operand's format, except that the gradient of a cast
+ * parameter stays f32: nothing may be rounded on the way to a master. All functions are no-ops after an error in the
+ * builder. */
 #ifndef MPC_PASSES_GRAD_BUILD_H
 #define MPC_PASSES_GRAD_BUILD_H
 
@@ -42,7 +43,8 @@ mpc_value_id mpc_grad_broadcast(mpc_grad *g, mpc_value_id a, uint32_t rank, cons
 mpc_value_id mpc_grad_sum_over(mpc_grad *g, mpc_value_id a, const int64_t *axes, uint32_t axis_count);
 mpc_value_id mpc_grad_convert(mpc_grad *g, mpc_value_id a, mpc_format to);
 
-/* Gradients of operand i. An elementwise rule emits the shape of the result; the sum over broadcast axes follows by itself. */
+/* Gradients of operand i. An elementwise rule emits the shape of the result; the sum over broadcast axes follows by
+ * itself. */
 void mpc_grad_emit(mpc_grad *g, uint32_t i, const mpc_grad_expr *expr);
 void mpc_grad_emit1(mpc_grad *g, uint32_t i, mpc_op_id op, mpc_value_id a);
 void mpc_grad_emit2(mpc_grad *g, uint32_t i, mpc_op_id op, mpc_value_id a, mpc_value_id c);
@@ -50,8 +52,8 @@ void mpc_grad_emit3(mpc_grad *g, uint32_t i, mpc_op_id op, mpc_value_id a, mpc_v
 /* In the format that inference gives: views, and ops with several results (whose first is taken). */
 void mpc_grad_emit_view(mpc_grad *g, uint32_t i, const mpc_grad_expr *expr);
 void mpc_grad_put(mpc_grad *g, uint32_t i, mpc_value_id value);
-/* Like emit2, but exactly zero where dresults[0] is, whatever the factor: for slopes that are not finite where the value isn't
- * (FC-059). Costs two nodes, and those only below a selection. */
+/* Like emit2, but exactly zero where dresults[0] is, whatever the factor: for slopes that are not finite where the
+ * value isn't (FC-059). Costs two nodes, and those only below a selection. */
 void mpc_grad_emit2_guarded(mpc_grad *g, uint32_t i, mpc_op_id op, mpc_value_id a, mpc_value_id c);
 /* where(zero, 0, value): one more selection. */
 void mpc_grad_emit_unless(mpc_grad *g, uint32_t i, mpc_value_id zero, mpc_value_id value);

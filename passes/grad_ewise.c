@@ -1,6 +1,7 @@
-/* Gradients of elementwise ops. Operands may have been broadcast: a rule gives a gradient in the shape of the result and the core
- * sums it back. Where a slope is infinite or NaN only where the value is too (exp, log, div, mul, rsqrt), zero times it can arise only
- * under a selection, so the guard is built only there; sqrt and pow have infinite slopes at finite values and are always guarded. */
+/* Gradients of elementwise ops. Operands may have been broadcast: a rule gives a gradient in the shape of the result
+ * and the core sums it back. Where a slope is infinite or NaN only where the value is too (exp, log, div, mul, rsqrt),
+ * zero times it can arise only under a selection, so the guard is built only there; sqrt and pow have infinite slopes
+ * at finite values and are always guarded. */
 #include <math.h>
 
 #include "passes/grad_build.h"
@@ -27,17 +28,14 @@ static void emit_product(mpc_grad *g, uint32_t i, mpc_value_id other) {
     double number;
     if (mpc_grad_is_const(g, other, &number) && isfinite(number))
         mpc_grad_emit2(g, i, MPC_OP_mul, g->dresults[0], other);
-    else
-        mpc_grad_emit2_guarded(g, i, MPC_OP_mul, g->dresults[0], other);
+    else mpc_grad_emit2_guarded(g, i, MPC_OP_mul, g->dresults[0], other);
 }
 
 void mpc_grad_mul(mpc_grad *g) {
     mpc_value_id a = mpc_grad_operand(g, 0), b = mpc_grad_operand(g, 1);
     if (g->wanted[0]) emit_product(g, 0, b);
-    if (a == b)
-        g->doperands[1] = g->doperands[0]; /* a square: one product, added to itself */
-    else if (g->wanted[1])
-        emit_product(g, 1, a);
+    if (a == b) g->doperands[1] = g->doperands[0]; /* a square: one product, added to itself */
+    else if (g->wanted[1]) emit_product(g, 1, a);
 }
 
 void mpc_grad_div(mpc_grad *g) {
@@ -45,10 +43,8 @@ void mpc_grad_div(mpc_grad *g) {
     double number;
     bool harmless = mpc_grad_is_const(g, b, &number) && number != 0 && !isnan(number);
     if (!g->wanted[1]) {
-        if (harmless)
-            mpc_grad_emit2(g, 0, MPC_OP_div, dy, b);
-        else
-            mpc_grad_emit2_guarded(g, 0, MPC_OP_div, dy, b);
+        if (harmless) mpc_grad_emit2(g, 0, MPC_OP_div, dy, b);
+        else mpc_grad_emit2_guarded(g, 0, MPC_OP_div, dy, b);
         return;
     }
     /* d(a/b)/db = -(dy / b) * y */
@@ -100,7 +96,8 @@ static void emit_power(mpc_grad *g, double c) {
     mpc_grad_emit_unless(g, 0, dead, mpc_grad_op2(g, MPC_OP_mul, dy, slope));
 }
 
-/* da = dy b a^(b-1), 0 where b is; db = dy y log(a), 0 where a is 0 and y isn't infinite, that is y = 0 or b = 0 (FC-061). */
+/* da = dy b a^(b-1), 0 where b is; db = dy y log(a), 0 where a is 0 and y isn't infinite, that is y = 0 or b = 0
+ * (FC-061). */
 void mpc_grad_pow(mpc_grad *g) {
     mpc_value_id a = mpc_grad_operand(g, 0), b = mpc_grad_operand(g, 1), dy = g->dresults[0];
     double c;

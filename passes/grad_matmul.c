@@ -1,6 +1,6 @@
-/* Gradients of matmuls, convolutions and pools. A gradient is one matmul on the operands as stored: `ta` and `tb` say what is
- * transposed, nothing is moved. Weights used over many rows are differentiated by one matmul over all rows, so their gradient is
- * accumulated in f32 over the whole batch and rounded at most once. */
+/* Gradients of matmuls, convolutions and pools. A gradient is one matmul on the operands as stored: `ta` and `tb` say
+ * what is transposed, nothing is moved. Weights used over many rows are differentiated by one matmul over all rows, so
+ * their gradient is accumulated in f32 over the whole batch and rounded at most once. */
 #include <string.h>
 
 #include "passes/grad_build.h"
@@ -63,10 +63,8 @@ static void emit_right(mpc_grad *g, const matmul_terms *m) {
         a = flatten_rows(g, a);
         dy = flatten_rows(g, dy);
     }
-    if (m->tb)
-        emit_matmul(g, 1, dy, true, a, ta);
-    else
-        emit_matmul(g, 1, a, !ta, dy, false);
+    if (m->tb) emit_matmul(g, 1, dy, true, a, ta);
+    else emit_matmul(g, 1, a, !ta, dy, false);
 }
 
 void mpc_grad_matmul(mpc_grad *g) {
@@ -78,7 +76,8 @@ void mpc_grad_matmul(mpc_grad *g) {
     if (g->wanted[1]) emit_right(g, &m);
 }
 
-/* dy before the activation, from the stored result: it is what the activation made, so no pre-activation has to be kept. */
+/* dy before the activation, from the stored result: it is what the activation made, so no pre-activation has to be
+ * kept. */
 static mpc_value_id before_act(mpc_grad *g) {
     if (strcmp(mpc_attr_str(mpc_builder_graph(g->b), &g->node, "act"), "relu") != 0) return g->dresults[0];
     mpc_value_id zero = mpc_grad_number(g, 0);

@@ -1,6 +1,6 @@
-/* Gradients of gathers, random ops, softmax, losses, normalisation and attention: mostly one composite that reads what the forward op
- * saved (softmax's result, the log-sum-exp, mean and 1/std), so that its precision is assigned as one thing. Ids, labels, masks and
- * running statistics have no gradient; nor has the saved log-sum-exp of attention. */
+/* Gradients of gathers, random ops, softmax, losses, normalisation and attention: mostly one composite that reads what
+ * the forward op saved (softmax's result, the log-sum-exp, mean and 1/std), so that its precision is assigned as one
+ * thing. Ids, labels, masks and running statistics have no gradient; nor has the saved log-sum-exp of attention. */
 #include <string.h>
 
 #include "passes/grad_build.h"
@@ -66,10 +66,8 @@ static mpc_value_id through_lse(mpc_grad *g, mpc_value_id logits, mpc_value_id l
 
 /* `a` and `b` are partial gradients of operand 0; either may be absent. */
 static void put_sum(mpc_grad *g, mpc_value_id a, mpc_value_id b) {
-    if (a != MPC_NONE && b != MPC_NONE)
-        mpc_grad_emit2(g, 0, MPC_OP_add, a, b);
-    else
-        mpc_grad_put(g, 0, a != MPC_NONE ? a : b);
+    if (a != MPC_NONE && b != MPC_NONE) mpc_grad_emit2(g, 0, MPC_OP_add, a, b);
+    else mpc_grad_put(g, 0, a != MPC_NONE ? a : b);
 }
 
 void mpc_grad_cross_entropy(mpc_grad *g) {
@@ -102,7 +100,8 @@ void mpc_grad_loss_mean(mpc_grad *g) {
     mpc_grad_emit(g, 0, &(mpc_grad_expr){MPC_OP_loss_mean_grad, operands, g->node.operand_count + 1, &shape, 1});
 }
 
-/* Gradients through saved statistics, m = mean(x) and r = 1/sqrt(var(x) + eps), of n elements each: dm / n - r^3 (x - m) dr / n. */
+/* Gradients through saved statistics, m = mean(x) and r = 1/sqrt(var(x) + eps), of n elements each: dm / n - r^3 (x -
+ * m) dr / n. */
 static mpc_value_id through_statistics(mpc_grad *g, mpc_type column, double n) {
     mpc_value_id sum = MPC_NONE;
     if (g->dresults[1] != MPC_NONE)
@@ -121,8 +120,8 @@ static mpc_value_id through_statistics(mpc_grad *g, mpc_type column, double n) {
 /* (x, gamma, mean, rstd, dy) -> dx, dgamma, dbeta */
 static void emit_norm(mpc_grad *g, mpc_op_id op) {
     if (g->dresults[0] == MPC_NONE) return;
-    mpc_value_id operands[5] = {mpc_grad_operand(g, 0), mpc_grad_operand(g, 1), mpc_grad_result(g, 1), mpc_grad_result(g, 2),
-                                g->dresults[0]};
+    mpc_value_id operands[5] = {mpc_grad_operand(g, 0), mpc_grad_operand(g, 1), mpc_grad_result(g, 1),
+                                mpc_grad_result(g, 2), g->dresults[0]};
     mpc_grad_name_for(g, 0);
     mpc_value_id first = mpc_grad_build_inferred(g, &(mpc_grad_expr){op, operands, 5, NULL, 0});
     for (uint32_t i = 0; i < 3 && first != MPC_NONE; i++) mpc_grad_put(g, i, first + i);
@@ -160,7 +159,7 @@ void mpc_grad_attention(mpc_grad *g) {
                              MPC_A_FLOAT("scale", mpc_attr_float(g->g, &g->node, "scale")),
                              MPC_A_FORMAT("acc", mpc_attr_format(g->g, &g->node, "acc"))};
     mpc_grad_name_for(g, 0);
-    mpc_value_id first =
-        mpc_grad_build_inferred(g, &(mpc_grad_expr){MPC_OP_attention_grad, operands, g->node.operand_count + 3, attrs, 3});
+    mpc_value_id first = mpc_grad_build_inferred(
+        g, &(mpc_grad_expr){MPC_OP_attention_grad, operands, g->node.operand_count + 3, attrs, 3});
     for (uint32_t i = 0; i < 3 && first != MPC_NONE; i++) mpc_grad_put(g, i, first + i);
 }

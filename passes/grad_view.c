@@ -1,13 +1,13 @@
-/* Gradients of reductions and of ops that move elements. The way back of a sum is an `expand` view, which costs nothing; where a
- * gradient has another format than its operand it is cast while it is small. What moves exact zeros in (the rest of a slice, the
- * losers of a maximum) is a selection. */
+/* Gradients of reductions and of ops that move elements. The way back of a sum is an `expand` view, which costs
+ * nothing; where a gradient has another format than its operand it is cast while it is small. What moves exact zeros in
+ * (the rest of a slice, the losers of a maximum) is a selection. */
 #include <string.h>
 
 #include "passes/grad_build.h"
 #include "passes/rules.h"
 
 typedef struct kept_shape { /* of a reduction */
-    mpc_type full, kept; /* the operand's shape; the same with size 1 at the reduced axes */
+    mpc_type full, kept;    /* the operand's shape; the same with size 1 at the reduced axes */
     mpc_int_list axes;
     int64_t factor; /* elements that become one */
 } kept_shape;

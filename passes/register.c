@@ -1,12 +1,12 @@
-/* Hands the gradient and expansion rules that ir/ops.def names to the registry of ops. The registry belongs to the context, so
- * nothing here is global; a plugin's ops come with their own rules and are not touched. */
+/* Hands the gradient and expansion rules that ir/ops.def names to the registry of ops. The registry belongs to the
+ * context, so nothing here is global; a plugin's ops come with their own rules and are not touched. */
 #include <stddef.h>
 
 #include "passes/pass.h"
 #include "passes/rules.h"
 
-/* RULE(prefix, name) is mpc_prefix_name, or NULL for the two names that stand for no rule: their macro brings a comma that
- * pushes NULL into second place. */
+/* RULE(prefix, name) is mpc_prefix_name, or NULL for the two names that stand for no rule: their macro brings a comma
+ * that pushes NULL into second place. */
 #define NO_RULE_none ,
 #define NO_RULE_via_expand ,
 #define SECOND_(first, second, ...) second

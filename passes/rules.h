@@ -1,6 +1,6 @@
-/* Declares every gradient and expansion rule that a row of ir/ops.def names: mpc_grad_NAME (passes/grad_*.c) and mpc_expand_NAME
- * (passes/expand_*.c). `none` and `via_expand` stand for no rule (NULL in the registry) and have no definition: a composite without
- * gradient rule and without flag N is expanded before it is differentiated. */
+/* Declares every gradient and expansion rule that a row of ir/ops.def names: mpc_grad_NAME (passes/grad_*.c) and
+ * mpc_expand_NAME (passes/expand_*.c). `none` and `via_expand` stand for no rule (NULL in the registry) and have no
+ * definition: a composite without gradient rule and without flag N is expanded before it is differentiated. */
 #ifndef MPC_PASSES_RULES_H
 #define MPC_PASSES_RULES_H
 

@@ -1,5 +1,5 @@
-/* Every gradient rule against central differences in f64, on graphs small enough to do it for each element, with a random projection of
- * the result; and the expanded backward graph against the composite one. */
+/* Every gradient rule against central differences in f64, on graphs small enough to do it for each element, with a
+ * random projection of the result; and the expanded backward graph against the composite one. */
 #include "support.h"
 
 typedef struct rule_case {
@@ -9,119 +9,184 @@ typedef struct rule_case {
 #define P4 HEAD("%p: f32[4]")
 #define P23 HEAD("%p: f32[2,3]")
 #define UNARY(op, state) \
-    {op, P4 PARAM(state, "4") "  %y = " op "(%" state ") : f32[4]\n" LOSS("4", "0")}
+    { op, P4 PARAM(state, "4") "  %y = " op "(%" state ") : f32[4]\n" LOSS("4", "0") }
 #define BROADCAST(op, b) \
-    {op " of [2,3] and [3]", P23 PARAM("a", "2,3") PARAM(b, "3") "  %y = " op "(%a, %" b ") : f32[2,3]\n" LOSS("2,3", "0,1")}
+    { \
+        op " of [2,3] and [3]", \
+            P23 PARAM("a", "2,3") PARAM(b, "3") "  %y = " op "(%a, %" b ") : f32[2,3]\n" LOSS("2,3", "0,1") \
+    }
 #define STRETCH(op) \
-    {op " of [2,1] and [1,3]", \
-     P23 PARAM("posa", "2,1") PARAM("posb", "1,3") "  %y = " op "(%posa, %posb) : f32[2,3]\n" LOSS("2,3", "0,1")}
+    { \
+        op " of [2,1] and [1,3]", \
+            P23 PARAM("posa", "2,1") PARAM("posb", "1,3") "  %y = " op \
+                                                          "(%posa, %posb) : f32[2,3]\n" LOSS("2,3", "0,1") \
+    }
 #define REDUCE(op, attrs, shape, axes) \
-    {op " {" attrs "}", \
-     HEAD("%p: f32[" shape "]") PARAM("a", "2,3,4") "  %y = " op "(%a) {" attrs "} : f32[" shape "]\n" LOSS(shape, axes)}
+    { \
+        op " {" attrs "}", HEAD("%p: f32[" shape "]") PARAM("a", "2,3,4") "  %y = " op "(%a) {" attrs "} : f32[" shape \
+                                                                          "]\n" LOSS(shape, axes) \
+    }
 
 static const rule_case elementwise[] = {
-    UNARY("neg", "a"), UNARY("exp", "a"), UNARY("log", "posa"), UNARY("sqrt", "posa"), UNARY("rsqrt", "posa"), UNARY("abs", "a"),
-    UNARY("tanh", "a"), UNARY("sigmoid", "a"), UNARY("relu", "a"), UNARY("erf", "a"), UNARY("cos", "a"), UNARY("sin", "a"),
+    UNARY("neg", "a"),
+    UNARY("exp", "a"),
+    UNARY("log", "posa"),
+    UNARY("sqrt", "posa"),
+    UNARY("rsqrt", "posa"),
+    UNARY("abs", "a"),
+    UNARY("tanh", "a"),
+    UNARY("sigmoid", "a"),
+    UNARY("relu", "a"),
+    UNARY("erf", "a"),
+    UNARY("cos", "a"),
+    UNARY("sin", "a"),
     UNARY("gelu", "a"),
-    BROADCAST("add", "b"), BROADCAST("sub", "b"), BROADCAST("mul", "b"), BROADCAST("div", "posb"), BROADCAST("maximum", "b"),
+    BROADCAST("add", "b"),
+    BROADCAST("sub", "b"),
+    BROADCAST("mul", "b"),
+    BROADCAST("div", "posb"),
+    BROADCAST("maximum", "b"),
     BROADCAST("minimum", "b"),
-    STRETCH("sub"), STRETCH("mul"), STRETCH("div"), STRETCH("pow"),
+    STRETCH("sub"),
+    STRETCH("mul"),
+    STRETCH("div"),
+    STRETCH("pow"),
     {"a square", P4 PARAM("a", "4") "  %y = mul(%a, %a) : f32[4]\n" LOSS("4", "0")},
     {"a divided by itself", P4 PARAM("posa", "4") "  %y = div(%posa, %posa) : f32[4]\n" LOSS("4", "0")},
-    {"where", HEAD("%c: bool[3], %p: f32[2,3]") PARAM("a", "2,3") PARAM("b", "") "  %y = where(%c, %a, %b) : f32[2,3]\n"
-     LOSS("2,3", "0,1")},
+    {"where", HEAD("%c: bool[3], %p: f32[2,3]") PARAM("a", "2,3")
+                  PARAM("b", "") "  %y = where(%c, %a, %b) : f32[2,3]\n" LOSS("2,3", "0,1")},
     {"power 3", P4 PARAM("a", "4") "  %c = const() {value=3} : f32[]\n  %y = pow(%a, %c) : f32[4]\n" LOSS("4", "0")},
     {"power 2", P4 PARAM("a", "4") "  %c = const() {value=2} : f32[]\n  %y = pow(%a, %c) : f32[4]\n" LOSS("4", "0")},
-    {"power -0.5", P4 PARAM("posa", "4") "  %c = const() {value=-0.5} : f32[]\n  %y = pow(%posa, %c) : f32[4]\n" LOSS("4", "0")},
-    {"constant base", P4 PARAM("a", "4") "  %c = const() {value=3} : f32[]\n  %y = pow(%c, %a) : f32[4]\n" LOSS("4", "0")},
+    {"power -0.5",
+     P4 PARAM("posa", "4") "  %c = const() {value=-0.5} : f32[]\n  %y = pow(%posa, %c) : f32[4]\n" LOSS("4", "0")},
+    {"constant base",
+     P4 PARAM("a", "4") "  %c = const() {value=3} : f32[]\n  %y = pow(%c, %a) : f32[4]\n" LOSS("4", "0")},
     {"mse", P23 PARAM("a", "2,3") PARAM("b", "2,3") "  %y = mse(%a, %b) : f32[2,3]\n" LOSS("2,3", "0,1")},
 };
 
 static const rule_case moving[] = {
-    REDUCE("sum", "axes=[1]", "2,4", "0,1"), REDUCE("sum", "axes=[0,2] keep=true", "1,3,1", "0,1,2"),
-    REDUCE("mean", "axes=[0,1]", "4", "0"), REDUCE("mean", "axes=[2] keep=true", "2,3,1", "0,1,2"),
-    REDUCE("max", "axes=[2]", "2,3", "0,1"), REDUCE("min", "axes=[0,1] keep=true", "1,1,4", "0,1,2"),
-    REDUCE("reshape", "shape=[6,4]", "6,4", "0,1"), REDUCE("transpose", "perm=[2,0,1]", "4,2,3", "0,1,2"),
+    REDUCE("sum", "axes=[1]", "2,4", "0,1"),
+    REDUCE("sum", "axes=[0,2] keep=true", "1,3,1", "0,1,2"),
+    REDUCE("mean", "axes=[0,1]", "4", "0"),
+    REDUCE("mean", "axes=[2] keep=true", "2,3,1", "0,1,2"),
+    REDUCE("max", "axes=[2]", "2,3", "0,1"),
+    REDUCE("min", "axes=[0,1] keep=true", "1,1,4", "0,1,2"),
+    REDUCE("reshape", "shape=[6,4]", "6,4", "0,1"),
+    REDUCE("transpose", "perm=[2,0,1]", "4,2,3", "0,1,2"),
     REDUCE("slice", "start=[0,1,1] stop=[2,3,3]", "2,2,2", "0,1,2"),
     REDUCE("pad", "before=[0,1,0] after=[1,0,2] value=3", "3,4,6", "0,1,2"),
     REDUCE("expand", "shape=[2,2,3,4]", "2,2,3,4", "0,1,2,3"),
-    {"concat", HEAD("%p: f32[2,5]") PARAM("a", "2,2") PARAM("b", "2,3") "  %y = concat(%a, %b) {axis=1} : f32[2,5]\n"
-     LOSS("2,5", "0,1")},
-    {"concat of one value twice", HEAD("%p: f32[4]") PARAM("a", "2") "  %y = concat(%a, %a) {axis=0} : f32[4]\n" LOSS("4", "0")},
-    {"expand of stretched axes", P23 PARAM("a", "1,3") "  %y = expand(%a) {shape=[2,3]} : f32[2,3]\n" LOSS("2,3", "0,1")},
-    {"gather", HEAD("%i: i32[2,4], %p: f32[2,4]") PARAM("a", "2,3,4") "  %y = gather(%a, %i) {axis=1} : f32[2,4]\n"
-     LOSS("2,4", "0,1")},
-    {"embedding", HEAD("%i: i32[2,4], %p: f32[2,4,3]") PARAM("t", "5,3") "  %y = embedding(%t, %i) : f32[2,4,3]\n"
-     LOSS("2,4,3", "0,1,2")},
-    {"dropout", HEAD("%seed: i64[], %step: i32[], %p: f32[4]") PARAM("a", "4")
-     "  %y = dropout(%a, %seed, %step) {rate=0.4 stream=7} : f32[4]\n" LOSS("4", "0")},
+    {"concat", HEAD("%p: f32[2,5]") PARAM("a", "2,2")
+                   PARAM("b", "2,3") "  %y = concat(%a, %b) {axis=1} : f32[2,5]\n" LOSS("2,5", "0,1")},
+    {"concat of one value twice",
+     HEAD("%p: f32[4]") PARAM("a", "2") "  %y = concat(%a, %a) {axis=0} : f32[4]\n" LOSS("4", "0")},
+    {"expand of stretched axes",
+     P23 PARAM("a", "1,3") "  %y = expand(%a) {shape=[2,3]} : f32[2,3]\n" LOSS("2,3", "0,1")},
+    {"gather", HEAD("%i: i32[2,4], %p: f32[2,4]")
+                   PARAM("a", "2,3,4") "  %y = gather(%a, %i) {axis=1} : f32[2,4]\n" LOSS("2,4", "0,1")},
+    {"embedding", HEAD("%i: i32[2,4], %p: f32[2,4,3]")
+                      PARAM("t", "5,3") "  %y = embedding(%t, %i) : f32[2,4,3]\n" LOSS("2,4,3", "0,1,2")},
+    {"dropout", HEAD("%seed: i64[], %step: i32[], %p: f32[4]")
+                    PARAM("a", "4") "  %y = dropout(%a, %seed, %step) {rate=0.4 stream=7} : f32[4]\n" LOSS("4", "0")},
 };
 
 #define MATMUL(attrs, a, b) \
-    {"matmul [" a "] [" b "] {" attrs "}", \
-     P23 PARAM("a", a) PARAM("b", b) "  %y = matmul(%a, %b) {" attrs "} : f32[2,3]\n" LOSS("2,3", "0,1")}
+    { \
+        "matmul [" a "] [" b "] {" attrs "}", \
+            P23 PARAM("a", a) PARAM("b", b) "  %y = matmul(%a, %b) {" attrs "} : f32[2,3]\n" LOSS("2,3", "0,1") \
+    }
 #define BATCHED(attrs, a, b) \
-    {"matmul [" a "] [" b "] {" attrs "}", HEAD("%p: f32[2,2,3]") PARAM("a", a) PARAM("b", b) \
-     "  %y = matmul(%a, %b) {" attrs "} : f32[2,2,3]\n" LOSS("2,2,3", "0,1,2")}
+    { \
+        "matmul [" a "] [" b "] {" attrs "}", \
+            HEAD("%p: f32[2,2,3]") PARAM("a", a) PARAM("b", b) "  %y = matmul(%a, %b) {" attrs \
+                                                               "} : f32[2,2,3]\n" LOSS("2,2,3", "0,1,2") \
+    }
 #define CONV(attrs, x, w, y) \
-    {"conv2d {" attrs "}", HEAD("%p: f32[" y "]") PARAM("x", x) PARAM("w", w) PARAM("b", "4") \
-     "  %y = conv2d(%x, %w, %b) {" attrs "} : f32[" y "]\n" LOSS(y, "0,1,2,3")}
+    { \
+        "conv2d {" attrs "}", \
+            HEAD("%p: f32[" y "]") PARAM("x", x) PARAM("w", w) PARAM("b", "4") "  %y = conv2d(%x, %w, %b) {" attrs \
+                                                                               "} : f32[" y "]\n" LOSS(y, "0,1,2,3") \
+    }
 
 static const rule_case products[] = {
-    MATMUL("ta=false", "2,4", "4,3"), MATMUL("ta=true", "4,2", "4,3"), MATMUL("tb=true", "2,4", "3,4"),
+    MATMUL("ta=false", "2,4", "4,3"),
+    MATMUL("ta=true", "4,2", "4,3"),
+    MATMUL("tb=true", "2,4", "3,4"),
     MATMUL("ta=true tb=true", "4,2", "3,4"),
-    BATCHED("ta=false", "2,2,4", "2,4,3"), BATCHED("ta=true", "2,4,2", "2,4,3"), BATCHED("tb=true", "2,2,4", "2,3,4"),
+    BATCHED("ta=false", "2,2,4", "2,4,3"),
+    BATCHED("ta=true", "2,4,2", "2,4,3"),
+    BATCHED("tb=true", "2,2,4", "2,3,4"),
     BATCHED("ta=true tb=true", "2,4,2", "2,3,4"),
-    BATCHED("ta=false", "2,2,4", "4,3"), BATCHED("ta=true", "2,4,2", "4,3"), BATCHED("tb=true", "2,2,4", "3,4"),
+    BATCHED("ta=false", "2,2,4", "4,3"),
+    BATCHED("ta=true", "2,4,2", "4,3"),
+    BATCHED("tb=true", "2,2,4", "3,4"),
     BATCHED("ta=true tb=true", "2,4,2", "3,4"),
-    {"linear of rows", P23 PARAM("x", "2,4") PARAM("w", "4,3") PARAM("b", "3") "  %y = linear(%x, %w, %b) : f32[2,3]\n"
-     LOSS("2,3", "0,1")},
-    {"linear of rank 3 with relu", HEAD("%p: f32[2,2,3]") PARAM("x", "2,2,4") PARAM("w", "4,3") PARAM("b", "3")
-     "  %y = linear(%x, %w, %b) {act=relu} : f32[2,2,3]\n" LOSS("2,2,3", "0,1,2")},
-    {"linear of a vector", HEAD("%p: f32[3]") PARAM("x", "4") PARAM("w", "4,3") PARAM("b", "3") "  %y = linear(%x, %w, %b) : f32[3]\n"
-     LOSS("3", "0")},
-    {"linear without bias", P23 PARAM("x", "2,4") PARAM("w", "4,3") "  %y = linear(%x, %w) : f32[2,3]\n" LOSS("2,3", "0,1")},
+    {"linear of rows", P23 PARAM("x", "2,4") PARAM("w", "4,3")
+                           PARAM("b", "3") "  %y = linear(%x, %w, %b) : f32[2,3]\n" LOSS("2,3", "0,1")},
+    {"linear of rank 3 with relu",
+     HEAD("%p: f32[2,2,3]") PARAM("x", "2,2,4") PARAM("w", "4,3")
+         PARAM("b", "3") "  %y = linear(%x, %w, %b) {act=relu} : f32[2,2,3]\n" LOSS("2,2,3", "0,1,2")},
+    {"linear of a vector", HEAD("%p: f32[3]") PARAM("x", "4") PARAM("w", "4,3")
+                               PARAM("b", "3") "  %y = linear(%x, %w, %b) : f32[3]\n" LOSS("3", "0")},
+    {"linear without bias",
+     P23 PARAM("x", "2,4") PARAM("w", "4,3") "  %y = linear(%x, %w) : f32[2,3]\n" LOSS("2,3", "0,1")},
     CONV("stride=[1,1] pad=[1,1]", "1,4,3,2", "3,3,2,4", "1,4,3,4"),
     CONV("stride=[2,1] pad=[1,0] act=relu", "1,4,3,2", "3,2,2,4", "1,2,2,4"),
     CONV("dilation=[2,1] groups=2", "1,5,3,4", "2,2,2,4", "1,3,2,4"),
-    {"max_pool", HEAD("%p: f32[1,2,2,2]") PARAM("x", "1,4,3,2")
-     "  %y = max_pool(%x) {kernel=[2,2] stride=[2,1]} : f32[1,2,2,2]\n" LOSS("1,2,2,2", "0,1,2,3")},
-    {"avg_pool", HEAD("%p: f32[1,2,2,2]") PARAM("x", "1,4,3,2")
-     "  %y = avg_pool(%x) {kernel=[3,2] stride=[2,2] pad=[1,1]} : f32[1,2,2,2]\n" LOSS("1,2,2,2", "0,1,2,3")},
+    {"max_pool",
+     HEAD("%p: f32[1,2,2,2]") PARAM(
+         "x", "1,4,3,2") "  %y = max_pool(%x) {kernel=[2,2] stride=[2,1]} : f32[1,2,2,2]\n" LOSS("1,2,2,2", "0,1,2,3")},
+    {"avg_pool",
+     HEAD("%p: f32[1,2,2,2]")
+         PARAM("x", "1,4,3,2") "  %y = avg_pool(%x) {kernel=[3,2] stride=[2,2] pad=[1,1]} : f32[1,2,2,2]\n" LOSS(
+             "1,2,2,2", "0,1,2,3")},
 };
 
 #define ATTENTION(attrs, inputs, mask) \
-    {"attention {" attrs "}" mask, \
-     HEAD("%p: f32[2,3,2,4]" inputs) PARAM("q", "2,3,2,4") PARAM("k", "2,3,2,4") PARAM("v", "2,3,2,4") \
-     "  %y, %lse = attention(%q, %k, %v" mask ") {" attrs "} : f32[2,3,2,4], f32[2,2,3]\n" LOSS("2,3,2,4", "0,1,2,3")}
+    { \
+        "attention {" attrs "}" mask, \
+            HEAD("%p: f32[2,3,2,4]" inputs) PARAM("q", "2,3,2,4") PARAM("k", "2,3,2,4") \
+                PARAM("v", "2,3,2,4") "  %y, %lse = attention(%q, %k, %v" mask ") {" attrs \
+                                      "} : f32[2,3,2,4], f32[2,2,3]\n" LOSS("2,3,2,4", "0,1,2,3") \
+    }
 
 static const rule_case networks[] = {
     {"softmax", P23 PARAM("a", "2,3") "  %y = softmax(%a) {axis=1} : f32[2,3]\n" LOSS("2,3", "0,1")},
-    {"softmax over the first axis", P23 PARAM("a", "2,3") "  %y = softmax(%a) {axis=0} : f32[2,3]\n" LOSS("2,3", "0,1")},
+    {"softmax over the first axis",
+     P23 PARAM("a", "2,3") "  %y = softmax(%a) {axis=0} : f32[2,3]\n" LOSS("2,3", "0,1")},
     {"log_softmax", P23 PARAM("a", "2,3") "  %y = log_softmax(%a) {axis=1} : f32[2,3]\n" LOSS("2,3", "0,1")},
-    {"cross entropy", HEAD("%i: i32[4], %p: f32[4]") PARAM("a", "4,3") "  %y, %lse = cross_entropy(%a, %i) : f32[4], f32[4]\n"
-     LOSS("4", "0")},
-    {"log-sum-exp of cross entropy", HEAD("%i: i32[4], %p: f32[4]") PARAM("a", "4,3")
-     "  %l, %y = cross_entropy(%a, %i) : f32[4], f32[4]\n" LOSS("4", "0")},
-    {"both results of cross entropy", HEAD("%i: i32[4], %p: f32[4]") PARAM("a", "4,3")
-     "  %l, %s = cross_entropy(%a, %i) : f32[4], f32[4]\n  %y = mul(%l, %s) : f32[4]\n" LOSS("4", "0")},
+    {"cross entropy", HEAD("%i: i32[4], %p: f32[4]")
+                          PARAM("a", "4,3") "  %y, %lse = cross_entropy(%a, %i) : f32[4], f32[4]\n" LOSS("4", "0")},
+    {"log-sum-exp of cross entropy",
+     HEAD("%i: i32[4], %p: f32[4]")
+         PARAM("a", "4,3") "  %l, %y = cross_entropy(%a, %i) : f32[4], f32[4]\n" LOSS("4", "0")},
+    {"both results of cross entropy",
+     HEAD("%i: i32[4], %p: f32[4]") PARAM(
+         "a", "4,3") "  %l, %s = cross_entropy(%a, %i) : f32[4], f32[4]\n  %y = mul(%l, %s) : f32[4]\n" LOSS("4", "0")},
     {"mean loss", HEAD("%p: f32[]") PARAM("a", "4") "  %y, %n = loss_mean(%a) : f32[], f32[]\n" LOSS("", "")},
-    {"masked mean loss", HEAD("%m: bool[4], %p: f32[]") PARAM("a", "4") "  %y, %n = loss_mean(%a, %m) : f32[], f32[]\n" LOSS("", "")},
-    {"layer norm", HEAD("%p: f32[2,2,3]") PARAM("x", "2,2,3") PARAM("g", "3") PARAM("b", "3")
-     "  %y, %m, %r = layer_norm(%x, %g, %b) : f32[2,2,3], f32[2,2], f32[2,2]\n" LOSS("2,2,3", "0,1,2")},
-    {"statistics of layer norm", HEAD("%p: f32[2]") PARAM("x", "2,3") PARAM("g", "3") PARAM("b", "3")
-     "  %z, %m, %r = layer_norm(%x, %g, %b) : f32[2,3], f32[2], f32[2]\n  %s = sum(%z) {axes=[1]} : f32[2]\n"
-     "  %t = mul(%m, %r) : f32[2]\n  %y = mul(%t, %s) : f32[2]\n" LOSS("2", "0")},
-    {"batch norm", HEAD("%rm: f32[3], %rv: f32[3], %p: f32[2,2,3]") PARAM("x", "2,2,3") PARAM("g", "3") PARAM("b", "3")
-     "  %y, %m, %r, %rm1, %rv1 = batch_norm(%x, %g, %b, %rm, %rv) : f32[2,2,3], f32[3], f32[3], f32[3], f32[3]\n"
-     LOSS("2,2,3", "0,1,2")},
-    {"batch norm of rows", HEAD("%rm: f32[3], %rv: f32[3], %p: f32[4,3]") PARAM("x", "4,3") PARAM("g", "3") PARAM("b", "3")
-     "  %y, %m, %r, %rm1, %rv1 = batch_norm(%x, %g, %b, %rm, %rv) : f32[4,3], f32[3], f32[3], f32[3], f32[3]\n"
-     LOSS("4,3", "0,1")},
-    {"batch norm in evaluation, by its expansion", HEAD("%rm: f32[3], %posv: f32[3], %p: f32[2,3]") PARAM("x", "2,3") PARAM("g", "3")
-     PARAM("b", "3") "  %y = batch_norm_eval(%x, %g, %b, %rm, %posv) : f32[2,3]\n" LOSS("2,3", "0,1")},
-    ATTENTION("scale=0.5", "", ""), ATTENTION("causal=true scale=0.7", "", ""),
-    ATTENTION("scale=0.5", ", %m: bool[2,1,1,3]", ", %m"), ATTENTION("causal=true scale=0.5", ", %m: bool[3,3]", ", %m"),
+    {"masked mean loss",
+     HEAD("%m: bool[4], %p: f32[]") PARAM("a", "4") "  %y, %n = loss_mean(%a, %m) : f32[], f32[]\n" LOSS("", "")},
+    {"layer norm",
+     HEAD("%p: f32[2,2,3]") PARAM("x", "2,2,3") PARAM("g", "3") PARAM(
+         "b", "3") "  %y, %m, %r = layer_norm(%x, %g, %b) : f32[2,2,3], f32[2,2], f32[2,2]\n" LOSS("2,2,3", "0,1,2")},
+    {"statistics of layer norm",
+     HEAD("%p: f32[2]") PARAM("x", "2,3") PARAM("g", "3") PARAM(
+         "b",
+         "3") "  %z, %m, %r = layer_norm(%x, %g, %b) : f32[2,3], f32[2], f32[2]\n  %s = sum(%z) {axes=[1]} : f32[2]\n"
+              "  %t = mul(%m, %r) : f32[2]\n  %y = mul(%t, %s) : f32[2]\n" LOSS("2", "0")},
+    {"batch norm", HEAD("%rm: f32[3], %rv: f32[3], %p: f32[2,2,3]") PARAM("x", "2,2,3") PARAM("g", "3")
+                       PARAM("b", "3") "  %y, %m, %r, %rm1, %rv1 = batch_norm(%x, %g, %b, %rm, %rv) : f32[2,2,3], "
+                                       "f32[3], f32[3], f32[3], f32[3]\n" LOSS("2,2,3", "0,1,2")},
+    {"batch norm of rows", HEAD("%rm: f32[3], %rv: f32[3], %p: f32[4,3]") PARAM("x", "4,3") PARAM("g", "3")
+                               PARAM("b", "3") "  %y, %m, %r, %rm1, %rv1 = batch_norm(%x, %g, %b, %rm, %rv) : "
+                                               "f32[4,3], f32[3], f32[3], f32[3], f32[3]\n" LOSS("4,3", "0,1")},
+    {"batch norm in evaluation, by its expansion",
+     HEAD("%rm: f32[3], %posv: f32[3], %p: f32[2,3]") PARAM("x", "2,3") PARAM("g", "3")
+         PARAM("b", "3") "  %y = batch_norm_eval(%x, %g, %b, %rm, %posv) : f32[2,3]\n" LOSS("2,3", "0,1")},
+    ATTENTION("scale=0.5", "", ""),
+    ATTENTION("causal=true scale=0.7", "", ""),
+    ATTENTION("scale=0.5", ", %m: bool[2,1,1,3]", ", %m"),
+    ATTENTION("causal=true scale=0.5", ", %m: bool[3,3]", ", %m"),
 };
 
 static void check_all(const rule_case *cases, size_t count) {

@@ -1,12 +1,14 @@
-/* What the backward graph looks like: names, origins, formats, `prec`, one sum for a tied weight, nothing for what needs no gradient, no
- * superfluous node; and what the pass says when there is nothing to do. */
+/* What the backward graph looks like: names, origins, formats, `prec`, one sum for a tied weight, nothing for what
+ * needs no gradient, no superfluous node; and what the pass says when there is nothing to do. */
 #include "base/alloc.h"
 #include "support.h"
 
 #define MLP \
-    HEAD("%x: f32[4,3], %i: i32[4]") PARAM("w", "3,5") PARAM("b", "5") PARAM("v", "5,2") \
-    "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
-    "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
+    HEAD("%x: f32[4,3], %i: i32[4]") \
+    PARAM("w", "3,5") PARAM("b", "5") PARAM( \
+        "v", \
+        "5,2") "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
+               "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
 #define END "  return(\"loss\": %loss)\n}\n"
 
 static mpc_graph *differentiate(fixture *f, const char *text) {
@@ -45,8 +47,9 @@ static void test_text_of_an_mlp(void) {
 }
 
 static void test_tied_weight_has_one_summed_gradient(void) {
-    static const char text[] = HEAD("%i: i32[2,4], %p: f32[2,4,5]") PARAM("t", "5,3")
-        "  %e = embedding(%t, %i) : f32[2,4,3]\n  %y = matmul(%e, %t) {tb=true} : f32[2,4,5]\n" LOSS("2,4,5", "0,1,2");
+    static const char text[] = HEAD("%i: i32[2,4], %p: f32[2,4,5]")
+        PARAM("t", "5,3") "  %e = embedding(%t, %i) : f32[2,4,3]\n  %y = matmul(%e, %t) {tb=true} : f32[2,4,5]\n" LOSS(
+            "2,4,5", "0,1,2");
     fixture *f = open_fixture();
     check_gradients(f, "tied weight", text);
     mpc_graph *dg = differentiate(f, text);
@@ -62,14 +65,16 @@ static void test_tied_weight_has_one_summed_gradient(void) {
 
 static void test_unreached_parameter_is_warned_about(void) {
     fixture *f = open_fixture();
-    mpc_graph *dg = differentiate(f, HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = add(%a, %a) : f32[2]\n"
-                                              "  %c = stop_gradient(%b) : f32[2]\n  %z = mul(%y, %c) : f32[2]\n"
-                                              "  %loss = sum(%z) {axes=[0]} : f32[]\n" END);
+    mpc_graph *dg = differentiate(
+        f, HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = add(%a, %a) : f32[2]\n"
+                                                    "  %c = stop_gradient(%b) : f32[2]\n  %z = mul(%y, %c) : f32[2]\n"
+                                                    "  %loss = sum(%z) {axes=[0]} : f32[]\n" END);
     if (dg != NULL) {
         CHECK(mpc_graph_find_output(dg, "grad:a") != MPC_NONE && mpc_graph_find_output(dg, "grad:b") == MPC_NONE);
         CHECK(mpc_diag_list_count(f->diags) == 1);
         const mpc_diag *d = mpc_diag_list_get(f->diags, 0);
-        CHECK(d->severity == MPC_SEV_WARNING && strcmp(d->code, "W154") == 0 && strstr(d->message, "parameter b") != NULL);
+        CHECK(d->severity == MPC_SEV_WARNING && strcmp(d->code, "W154") == 0 &&
+              strstr(d->message, "parameter b") != NULL);
     }
     mpc_graph_destroy(dg);
     close_fixture(f);
@@ -94,18 +99,31 @@ static void test_loss_must_be_there_and_scalar(void) {
 /* Inputs, ids, masks, running statistics: none of them costs a node. */
 static void test_nothing_is_differentiated_in_vain(void) {
     fixture *f = open_fixture();
-    mpc_graph *dg = differentiate(f, HEAD("%x: f32[4,3]") PARAM("b", "3") "  %u = state() {name=u} : f32[3]\n"
-                                              "  %e = exp(%x) : f32[4,3]\n  %q = mul(%e, %u) : f32[4,3]\n"
-                                              "  %y = add(%q, %b) : f32[4,3]\n  %loss = sum(%y) {axes=[0,1]} : f32[]\n" END);
+    mpc_graph *dg = differentiate(
+        f, HEAD("%x: f32[4,3]")
+               PARAM("b", "3") "  %u = state() {name=u} : f32[3]\n"
+                               "  %e = exp(%x) : f32[4,3]\n  %q = mul(%e, %u) : f32[4,3]\n"
+                               "  %y = add(%q, %b) : f32[4,3]\n  %loss = sum(%y) {axes=[0,1]} : f32[]\n" END);
     if (dg != NULL) CHECK_MSG(dg->node_count == 6 + 3, "%u nodes", dg->node_count); /* seed, expand, sum */
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void test_stretched_axes_need_no_reshape(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(f, HEAD("%p: f32[2,3]") PARAM("a", "2,1")
+                                         PARAM("b", "1,3") "  %y = mul(%a, %b) : f32[2,3]\n" LOSS("2,3", "0,1"));
+    if (dg != NULL) CHECK(count_op(dg, "reshape") == 0 && count_op(dg, "sum") == 3 && count_op(dg, "mul") == 5);
     mpc_graph_destroy(dg);
     close_fixture(f);
 }
 
 static void test_prec_is_inherited(void) {
     fixture *f = open_fixture();
-    mpc_graph *dg = differentiate(f, HEAD("%p: f32[2,3]") PARAM("a", "2,3") "  %t = tanh(%a) {prec=bf16} : f32[2,3]\n"
-                                              "  %y = softmax(%t) {axis=1 prec=f32} : f32[2,3]\n" LOSS("2,3", "0,1"));
+    mpc_graph *dg =
+        differentiate(f, HEAD("%p: f32[2,3]")
+                             PARAM("a", "2,3") "  %t = tanh(%a) {prec=bf16} : f32[2,3]\n"
+                                               "  %y = softmax(%t) {axis=1 prec=f32} : f32[2,3]\n" LOSS("2,3", "0,1"));
     for (uint32_t i = 0; dg != NULL && i < dg->node_count; i++) {
         const mpc_node *n = &dg->nodes[i];
         const char *origin = mpc_sym_text(dg->ctx, n->origin), *op = mpc_node_op(dg, i)->name;
@@ -127,9 +145,11 @@ static mpc_format format_of(const mpc_graph *g, const char *value) {
 static void test_formats_follow_the_values(void) {
     fixture *f = open_fixture();
     mpc_graph *dg = differentiate(
-        f, HEAD("%x: bf16[4,3]") PARAM("w", "3,2") PARAM("s", "2") "  %wl = cast(%w) {to=bf16} : bf16[3,2]\n"
-               "  %m = matmul(%x, %wl) : bf16[4,2]\n  %t = tanh(%m) : bf16[4,2]\n  %q = mul(%t, %s) : f32[4,2]\n"
-               "  %loss = sum(%q) {axes=[0,1]} : f32[]\n" END);
+        f,
+        HEAD("%x: bf16[4,3]") PARAM("w", "3,2") PARAM(
+            "s", "2") "  %wl = cast(%w) {to=bf16} : bf16[3,2]\n"
+                      "  %m = matmul(%x, %wl) : bf16[4,2]\n  %t = tanh(%m) : bf16[4,2]\n  %q = mul(%t, %s) : f32[4,2]\n"
+                      "  %loss = sum(%q) {axes=[0,1]} : f32[]\n" END);
     if (dg != NULL) {
         CHECK(format_of(dg, "d.q") == MPC_FMT_f32 && format_of(dg, "d.t") == MPC_FMT_bf16);
         CHECK(format_of(dg, "d.t.sub") == MPC_FMT_f32 && format_of(dg, "d.m") == MPC_FMT_bf16);
@@ -164,6 +184,7 @@ int main(void) {
     test_unreached_parameter_is_warned_about();
     test_loss_must_be_there_and_scalar();
     test_nothing_is_differentiated_in_vain();
+    test_stretched_axes_need_no_reshape();
     test_prec_is_inherited();
     test_formats_follow_the_values();
     test_every_failed_allocation_is_survived();

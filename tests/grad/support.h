@@ -1,5 +1,5 @@
-/* What tests of gradients and expansions share: graphs from text, passes, evaluation with values made from names, and the comparison of
- * every gradient with central differences in f64. */
+/* What tests of gradients and expansions share: graphs from text, passes, evaluation with values made from names, and
+ * the comparison of every gradient with central differences in f64. */
 #ifndef MPC_TESTS_GRAD_SUPPORT_H
 #define MPC_TESTS_GRAD_SUPPORT_H
 
@@ -14,7 +14,8 @@
 #define HEAD(inputs) "mpir 1\ngraph @step(" inputs ") {\n"
 #define PARAM(name, shape) "  %" name " = state() {name=" name " trainable=true} : f32[" shape "]\n"
 #define LOSS(shape, axes) \
-    "  %yp = mul(%y, %p) : f32[" shape "]\n  %loss = sum(%yp) {axes=[" axes "]} : f32[]\n  return(\"loss\": %loss)\n}\n"
+    "  %yp = mul(%y, %p) : f32[" shape "]\n  %loss = sum(%yp) {axes=[" axes "]} : f32[]\n  return(\"loss\": " \
+                                                                            "%loss)\n}\n"
 #define SUM(shape, axes) "  %loss = sum(%y) {axes=[" axes "]} : f32[]\n  return(\"loss\": %loss)\n}\n"
 
 typedef struct fixture {
@@ -149,13 +150,14 @@ static inline bool close_to(double a, double b, double tolerance) {
 }
 
 /* grad:NAME of one state against central differences of the forward graph. */
-static inline void check_state(fixture *f, const char *label, const mpc_graph *g, const char *name, const mpc_tensor *gradient) {
+static inline void check_state(fixture *f, const char *label, const mpc_graph *g, const char *name,
+                               const mpc_tensor *gradient) {
     int64_t count = mpc_type_elements(&gradient->type);
     const double h = 1e-5;
     for (int64_t i = 0; i < count; i++) {
         double numeric = (loss_with(f, g, name, i, h) - loss_with(f, g, name, i, -h)) / (2 * h);
-        CHECK_MSG(close_to(gradient->data[i], numeric, 1e-6), "%s: d loss / d %s[%lld] is %.9g, by differences %.9g", label, name,
-                  (long long)i, gradient->data[i], numeric);
+        CHECK_MSG(close_to(gradient->data[i], numeric, 1e-6), "%s: d loss / d %s[%lld] is %.9g, by differences %.9g",
+                  label, name, (long long)i, gradient->data[i], numeric);
     }
 }
 
@@ -181,7 +183,8 @@ static inline void check_states(fixture *f, const char *label, const mpc_graph *
 }
 
 /* All outputs of two forms of a graph agree. */
-static inline void check_same_outputs(fixture *f, const char *label, const mpc_graph *a, const mpc_graph *b, double tolerance) {
+static inline void check_same_outputs(fixture *f, const char *label, const mpc_graph *a, const mpc_graph *b,
+                                      double tolerance) {
     mpc_arena *arena = mpc_arena_create();
     mpc_tensor *va = evaluate(f, a, arena), *vb = evaluate(f, b, arena);
     CHECK(a->output_count == b->output_count);
@@ -190,8 +193,8 @@ static inline void check_same_outputs(fixture *f, const char *label, const mpc_g
         mpc_tensor x = output_of(a, va, name), y = output_of(b, vb, name);
         CHECK_MSG(y.data != NULL && memcmp(&x.type, &y.type, sizeof x.type) == 0, "%s: type of output %s", label, name);
         for (int64_t k = 0; y.data != NULL && k < mpc_type_elements(&x.type); k++)
-            CHECK_MSG(close_to(y.data[k], x.data[k], tolerance), "%s: %s[%lld] is %.9g, was %.9g", label, name, (long long)k,
-                      y.data[k], x.data[k]);
+            CHECK_MSG(close_to(y.data[k], x.data[k], tolerance), "%s: %s[%lld] is %.9g, was %.9g", label, name,
+                      (long long)k, y.data[k], x.data[k]);
     }
     mpc_arena_destroy(arena);
 }
