@@ -45,7 +45,7 @@ static void array_pushes_are_kept(void) {
     MPC_ARRAY(int) xs = {0};
     for (int i = 0; i < 1000; i++) CHECK(mpc_array_push(&xs, i * 3));
     for (int i = 0; i < 1000; i++) CHECK(xs.data[i] == i * 3);
-    CHECK(!mpc_array_reserve(&xs, SIZE_MAX));
+    CHECK(!mpc_array_reserve(&xs, SIZE_MAX) && !mpc_array_reserve(&xs, SIZE_MAX / 4 + 1));
     mpc_alloc_fail_after(1);
     CHECK(!mpc_array_reserve(&xs, 100000));
     mpc_alloc_fail_after(0);

@@ -52,6 +52,17 @@ static void uniform_and_normal_have_their_moments(void) {
     CHECK(fabs(normal / COUNT) < 0.01 && fabs(normal2 / COUNT - 1) < 0.02);
 }
 
+/* Box-Muller on a pair: the radius from the even element's bits, in (0, 1], the angle from the odd one's. */
+static void normals_come_in_pairs(void) {
+    for (uint64_t i = 0; i < 20000; i += 2) {
+        double u = ((double)mpc_random_bits(5, 6, 7, i) + 1) / 4294967296.0;
+        double angle = 6.283185307179586476925 * (double)mpc_random_bits(5, 6, 7, i + 1) / 4294967296.0,
+               radius = sqrt(-2 * log(u));
+        CHECK(mpc_random_normal(5, 6, 7, i) == (float)(radius * cos(angle)));
+        CHECK(mpc_random_normal(5, 6, 7, i + 1) == (float)(radius * sin(angle)));
+    }
+}
+
 static void permutation_is_one_and_depends_on_the_step(void) {
     uint32_t a[1000], b[1000], seen[1000] = {0}, moved = 0, differ = 0;
     mpc_random_permutation(1, 2, 3, a, 1000);
@@ -73,6 +84,7 @@ int main(void) {
     bits_follow_the_contract();
     seed_stream_step_and_element_all_matter();
     uniform_and_normal_have_their_moments();
+    normals_come_in_pairs();
     permutation_is_one_and_depends_on_the_step();
     return check_result();
 }

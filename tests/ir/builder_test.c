@@ -169,6 +169,18 @@ static void ends_are_replaced(session *s) {
     mpc_graph_destroy(g);
 }
 
+static void decisions_cover_nodes_that_come_later(session *s) {
+    mpc_builder *b = mpc_builder_create(s->ctx, "g");
+    mpc_value_id x = mpc_build_input(b, "x", type2(s->ctx, MPC_FMT_f32, 2, 2), NULL, 0);
+    x = mpc_build1(b, MPC_OP_neg, x);
+    mpc_build_decision(b, x, &(mpc_decision){.present = true});
+    for (int i = 0; i < 5000; i++) x = mpc_build1(b, MPC_OP_neg, x);
+    mpc_graph *g = mpc_builder_finish(b);
+    CHECK(g && g->decisions && g->decisions[0].present);
+    for (uint32_t i = 1; g && i < g->node_count; i++) CHECK(!g->decisions[i].present);
+    mpc_graph_destroy(g);
+}
+
 static void copies_are_equal_and_independent(session *s) {
     for (uint64_t seed = 0; seed < 20; seed++) {
         mpc_graph *g = random_graph(s, seed, 50);
@@ -222,6 +234,7 @@ int main(void) {
     the_first_error_sticks_and_is_sent_once(&s);
     helpers_leave_out_what_does_nothing(&s);
     ends_are_replaced(&s);
+    decisions_cover_nodes_that_come_later(&s);
     copies_are_equal_and_independent(&s);
     a_copy_may_leave_states_out(&s);
     uses_are_in_order_once_per_operand(&s);

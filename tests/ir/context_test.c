@@ -77,6 +77,9 @@ static void every_row_of_the_table_is_registered(session *s) {
         CHECK_MSG(op->eval || id == MPC_OP_state, "%s has no evaluation", op->name);
         CHECK_MSG(mpc_class_name(op->cls)[0], "%s", op->name);
     }
+    CHECK(mpc_op_get(s->ctx, MPC_OP_add)->flags == (MPC_OPF_EXACT | MPC_OPF_COMMUTES));
+    CHECK(mpc_op_get(s->ctx, MPC_OP_random_uniform)->flags == (MPC_OPF_EXACT | MPC_OPF_RANDOM | MPC_OPF_NO_GRAD));
+    CHECK(mpc_op_get(s->ctx, MPC_OP_exp)->flags == 0);
     const mpc_op *conv = mpc_op_get(s->ctx, MPC_OP_conv2d);
     CHECK(conv->min_operands == 2 && conv->max_operands == 3 && conv->cls == MPC_CLASS_LOW &&
           conv->kind == MPC_KIND_CONV);

@@ -60,6 +60,7 @@ static const struct {
     {"E506", "source=", "sauce=", "sauce"},
     {"E507", ": f16[2,4]", ": f16[2,5]", "matmul"},
     {"E507", ": f16[2,4]", ": i32[2,4]", "matmul"},
+    {"E507", ": f16[2,4]", ": f16[2,4,0]", "matmul"},
     {"E507", "%w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]",
      "%w = state() {name=\"w\"} : f32[4,4]", "matmul"},
     {"E508", "prec=f16", "prec=f17", "f17"},

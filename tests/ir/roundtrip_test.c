@@ -103,6 +103,17 @@ static void time_grows_with_size_only(session *s) {
     fprintf(stderr, "80000 nodes built, printed, parsed, compared, verified: %.3f s\n", large);
 }
 
+/* Special numbers survive, whatever the sign of a NaN. */
+static void odd_constants_come_back(session *s) {
+    const double values[] = {copysign((double)NAN, -1.0), (double)NAN, HUGE_VAL, -HUGE_VAL, -0.0, 5e-324, 0.1};
+    mpc_builder *b = mpc_builder_create(s->ctx, "g");
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) mpc_build_const(b, values[i], MPC_FMT_f32);
+    mpc_graph *g = mpc_builder_finish(b);
+    CHECK(g);
+    if (g) comes_back(s, g, "constants");
+    mpc_graph_destroy(g);
+}
+
 static void value_ids_dont_matter(session *s) {
     mpc_graph *graphs[2];
     for (int late = 0; late < 2; late++) {
@@ -141,6 +152,7 @@ static void equality_sees_every_part(session *s) {
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] assign(in=f16) %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] loc(\"a\":1:2) %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] loc(\"a\":1:3) %z = neg(%y) : f32[2] return(\"y\": %z) }",
+        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] loc(\"a\":2:3) %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] origin(\"a\") %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] why(\"a\") %z = neg(%y) : f32[2] return(\"y\": %z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] arena 64 return(\"y\": %z) }",
@@ -148,6 +160,8 @@ static void equality_sees_every_part(session *s) {
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 0 size 8 return(\"y\": "
         "%z) }",
         "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 8 size 8 return(\"y\": "
+        "%z) }",
+        "mpir 1 graph @g(%x: f32[2]) { %y = relu(%x) : f32[2] %z = neg(%y) : f32[2] place %y at 8 size 9 return(\"y\": "
         "%z) }",
     };
     enum { COUNT = sizeof texts / sizeof *texts };
@@ -225,6 +239,7 @@ int main(void) {
     the_text_is_canonical(&s);
     the_example_of_the_docs_is_true(&s);
     value_ids_dont_matter(&s);
+    odd_constants_come_back(&s);
     equality_sees_every_part(&s);
     random_graphs_come_back(&s);
     every_op_comes_back(&s);
