@@ -7,15 +7,21 @@
 #include "passes/precision/precision.h"
 #include "passes/rewrite.h"
 
-typedef struct copy {             /* the low copy of a parameter in one format */
-    mpc_value_id master, derived; /* master in the old graph, derived in the new one */
+typedef struct copy {     /* the low copy of a parameter in one format */
+    mpc_value_id master;  /* in the old graph */
+    mpc_value_id derived; /* in the new graph */
     mpc_format format;
+    uint32_t other; /* next copy of the same master, MPC_NONE at the end */
+    bool bound;     /* it has its next */
 } copy;
 
 typedef struct masters {
     mpc_rewrite rw;
     copy *copies;
     uint32_t count;
+    uint32_t *first;     /* by old value of a master: its first copy, or MPC_NONE */
+    mpc_value_id *next;  /* by old value of a state: its next value, or MPC_NONE */
+    mpc_value_id *owner; /* by old value: the state whose next it is, or MPC_NONE */
 } masters;
 
 static bool is_inserted_cast(const mpc_graph *g, const mpc_node *n) {
@@ -52,10 +58,11 @@ static mpc_value_id add_copy(masters *m, mpc_value_id master, mpc_format format)
 }
 
 static mpc_value_id copy_of(masters *m, mpc_value_id master, mpc_format format) {
-    for (uint32_t i = 0; i < m->count; i++)
-        if (m->copies[i].master == master && m->copies[i].format == format) return m->copies[i].derived;
+    for (uint32_t i = m->first[master]; i != MPC_NONE; i = m->copies[i].other)
+        if (m->copies[i].format == format) return m->copies[i].derived;
     mpc_value_id derived = add_copy(m, master, format);
-    m->copies[m->count++] = (copy){.master = master, .derived = derived, .format = format};
+    m->copies[m->count] = (copy){.master = master, .derived = derived, .format = format, .other = m->first[master]};
+    m->first[master] = m->count++;
     return derived;
 }
 
@@ -79,16 +86,6 @@ static mpc_value_id views_again(masters *m, mpc_value_id v, mpc_value_id master,
     return now;
 }
 
-static void copy_nodes(masters *m) {
-    const mpc_graph *g = m->rw.in;
-    for (mpc_node_id i = 0; i < g->node_count; i++) {
-        const mpc_node *n = &g->nodes[i];
-        mpc_value_id master = is_inserted_cast(g, n) ? master_behind(g, mpc_operand(g, n, 0)) : MPC_NONE;
-        if (master == MPC_NONE) mpc_rewrite_copy_node(&m->rw, i);
-        else m->rw.map[mpc_result(n, 0)] = views_again(m, mpc_operand(g, n, 0), master, mpc_attr_format(g, n, "to"));
-    }
-}
-
 /* The cast of the next master. Where that is where(ok, new, master) the copy is where(ok, cast(new), copy): the same
  * bits, since the copy is the cast of the master already, and a device may leave out both at once. */
 static mpc_value_id next_copy(masters *m, const copy *c, mpc_value_id next) {
@@ -98,18 +95,57 @@ static mpc_value_id next_copy(masters *m, const copy *c, mpc_value_id next) {
     bool guarded = n != NULL && n->op == MPC_OP_where && mpc_operand(g, n, 2) == c->master;
     mpc_value_id fresh = m->rw.map[guarded ? mpc_operand(g, n, 1) : next];
     mpc_value_id cast = mpc_build(m->rw.b, MPC_OP_cast, &fresh, 1, attrs, 2);
-    return guarded ? mpc_build3(m->rw.b, MPC_OP_where, m->rw.map[mpc_operand(g, n, 0)], cast, c->derived) : cast;
+    if (!guarded) return cast;
+    const char *name =
+        mpc_arena_printf(m->rw.scratch, "%s.%s", mpc_value_name(g, next), mpc_format_get(c->format)->name);
+    mpc_builder_set_name(m->rw.b, name == NULL ? "copy" : name);
+    return mpc_build3(m->rw.b, MPC_OP_where, m->rw.map[mpc_operand(g, n, 0)], cast, c->derived);
 }
 
-static void bind_copies(masters *m) {
+static void bind_copy(masters *m, copy *c) {
+    mpc_value_id next = m->next[c->master];
+    if (c->bound || next == MPC_NONE) return;
+    c->bound = true;
     mpc_builder_set_loc(m->rw.b, (mpc_loc){0});
     mpc_builder_set_origin(m->rw.b, 0);
     mpc_builder_set_why(m->rw.b, 0);
-    for (uint32_t i = 0; i < m->count; i++) {
-        const copy *c = &m->copies[i];
-        mpc_value_id next = mpc_graph_next_of(m->rw.in, c->master);
-        if (next != MPC_NONE) mpc_build_next(m->rw.b, c->derived, next_copy(m, c, next));
+    mpc_build_next(m->rw.b, c->derived, next_copy(m, c, next));
+}
+
+/* Copies are written where their masters are, so that one kernel does both. */
+static void bind_copies_of(masters *m, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_value_id owner = m->owner[mpc_result(n, i)];
+        for (uint32_t k = owner == MPC_NONE ? MPC_NONE : m->first[owner]; k != MPC_NONE; k = m->copies[k].other)
+            bind_copy(m, &m->copies[k]);
     }
+}
+
+static void copy_nodes(masters *m) {
+    const mpc_graph *g = m->rw.in;
+    for (mpc_node_id i = 0; i < g->node_count && !mpc_builder_failed(m->rw.b); i++) {
+        const mpc_node *n = &g->nodes[i];
+        mpc_value_id master = is_inserted_cast(g, n) ? master_behind(g, mpc_operand(g, n, 0)) : MPC_NONE;
+        if (master == MPC_NONE) mpc_rewrite_copy_node(&m->rw, i);
+        else m->rw.map[mpc_result(n, 0)] = views_again(m, mpc_operand(g, n, 0), master, mpc_attr_format(g, n, "to"));
+        bind_copies_of(m, n);
+    }
+}
+
+static bool prepare(masters *m) {
+    const mpc_graph *g = m->rw.in;
+    size_t count = g->value_count;
+    m->copies = mpc_rewrite_scratch(&m->rw, g->node_count, sizeof *m->copies);
+    m->first = mpc_rewrite_scratch(&m->rw, count, sizeof *m->first);
+    m->next = mpc_rewrite_scratch(&m->rw, count, sizeof *m->next);
+    m->owner = mpc_rewrite_scratch(&m->rw, count, sizeof *m->owner);
+    if (m->copies == NULL || m->first == NULL || m->next == NULL || m->owner == NULL) return false;
+    for (size_t v = 0; v < count; v++) m->first[v] = m->next[v] = m->owner[v] = MPC_NONE;
+    for (uint32_t i = 0; i < g->next_count; i++) {
+        m->next[g->nexts[i].state] = g->nexts[i].value;
+        m->owner[g->nexts[i].value] = g->nexts[i].state;
+    }
+    return true;
 }
 
 mpc_graph *mpc_pass_master_weights(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
@@ -117,11 +153,10 @@ mpc_graph *mpc_pass_master_weights(const mpc_graph *in, const mpc_pass_options *
     (void)options;
     (void)env;
     if (!mpc_rewrite_begin(&m.rw, in)) return NULL;
-    m.copies = mpc_rewrite_scratch(&m.rw, in->node_count, sizeof *m.copies);
-    if (m.copies != NULL) {
+    if (prepare(&m)) {
         copy_nodes(&m);
         mpc_build_copy_ends(m.rw.b, in, m.rw.map);
-        bind_copies(&m);
+        for (uint32_t i = 0; i < m.count && !mpc_builder_failed(m.rw.b); i++) bind_copy(&m, &m.copies[i]);
     }
     return mpc_rewrite_finish(&m.rw);
 }
