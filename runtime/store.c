@@ -25,6 +25,7 @@ struct mpc_store {
     mpc_arena *names;
     mpc_block block;
     uint64_t control_offset, control_bytes;
+    bool has_told;
 };
 
 /* ---- elements ---- */
@@ -239,6 +240,12 @@ void *mpc_store_control(mpc_store *store, uint64_t *bytes) {
 }
 
 uint64_t mpc_store_bytes(const mpc_store *store) { return store->block.bytes; }
+
+bool mpc_store_first_time(mpc_store *store) {
+    bool first = !store->has_told;
+    store->has_told = true;
+    return first;
+}
 
 /* ---- initial values ---- */
 
