@@ -196,9 +196,9 @@ static mpc_value_id guarded_next(guard *q, const mpc_next *next) {
     const char *skip = mpc_attr_str(q->rw.in, state, "skip");
     mpc_value_id old = map[next->state];
     if (next->value == next->state) return old;
+    if (strcmp(skip, "zero") == 0) return zero_next(q, next);
     name_next(q, next->state);
     if (strcmp(skip, "keep") == 0) return select(q, q->ok, map[without_window_select(q, next)], old);
-    if (strcmp(skip, "zero") == 0) return zero_next(q, next);
     if (strcmp(skip, "advance") == 0) return select(q, q->go, map[next->value], old);
     mpc_builder_fail(q->rw.b, "guard: state `%s` doesn't say what a skipped step does to it",
                      mpc_attr_str(q->rw.in, state, "name"));
