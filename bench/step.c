@@ -1,0 +1,173 @@
+/* Times training steps of one model in several precisions, interleaved, on random inputs: median of the rounds, ratios against the first
+ * precision, and the share of the floor. The floor of a step is the sum over its launches of max(flops / peak, bytes / bandwidth); peak and
+ * bandwidth are measured in the same run, by the same device: a 1024 x 2048 x 2048 product in the precision at hand, and an add of arrays
+ * far larger than the caches. An efficiency is a share of what this machine was seen to do, not of its data sheet.
+ *
+ *   step FILE.mpg PRECISION... [-- options of `mpc train`]   e.g. step bench/mlp1024.mpg f32 bf16 -- --threads 1 --batch 512 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/rng.h"
+#include "codegen/codegen.h"
+#include "driver/session.h"
+
+enum { MAX_PRECISIONS = 4, ROUNDS = 9 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t n) {
+    qsort(values, n, sizeof *values, ascending);
+    return values[n / 2];
+}
+
+typedef struct bench_case { /* one precision */
+    const char *precision;
+    mpc_options options;
+    mpc_cli cli;
+    mpc_session session;
+    mpc_step *step;
+    double peak; /* flop/s of matmul in this precision */
+    double seconds[ROUNDS];
+} bench_case;
+
+static void die(const char *what) {
+    fprintf(stderr, "step: %s failed\n", what);
+    exit(1);
+}
+
+/* Best time of a graph in text form on the CPU device. */
+static double time_graph(mpc_session *s, const char *text) {
+    uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
+    mpc_graph *g = mpc_graph_parse(s->ctx, file);
+    mpc_pass_env env = {.ctx = s->ctx};
+    mpc_graph *low = g ? mpc_pipeline_run(g, "@lower", &env, NULL) : NULL;
+    mpc_program *program = low ? mpc_session_program(low) : NULL;
+    mpc_store *store = program ? mpc_store_create(low, s->sink) : NULL;
+    mpc_exec *e = store ? mpc_cpu_load(program, store, &s->exec_options, s->sink) : NULL;
+    if (!e) die("measuring");
+    double best = INFINITY;
+    for (int i = 0; i < 12; i++) {
+        double start = now();
+        if (e->vtable->step(e) != MPC_OK) die("measuring");
+        double t = now() - start;
+        if (i > 1 && t < best) best = t;
+    }
+    e->vtable->destroy(e);
+    mpc_store_destroy(store);
+    mpc_program_destroy(program);
+    mpc_graph_destroy(low);
+    mpc_graph_destroy(g);
+    return best;
+}
+
+static double measure_peak(bench_case *c) {
+    const char *f = strcmp(c->precision, "tf32") == 0 ? "f32" : c->precision;
+    char text[400];
+    snprintf(text, sizeof text,
+             "mpir 1\ngraph @peak(%%a: %s[1024,2048], %%b: %s[2048,2048]) {\n  %%c = matmul(%%a, %%b) : %s[1024,2048]\n  return(\"c\": %%c)\n}\n", f, f, f);
+    return 2.0 * 1024 * 2048 * 2048 / time_graph(&c->session, text);
+}
+
+static double measure_bandwidth(bench_case *c) {
+    return 3.0 * 4 * 33554432 /
+           time_graph(&c->session, "mpir 1\ngraph @copy(%a: f32[33554432], %b: f32[33554432]) {\n  %c = add(%a, %b) : f32[33554432]\n"
+                                   "  return(\"c\": %c)\n}\n");
+}
+
+static void fill_inputs(mpc_step *step) {
+    mpc_exec *e = step->exec;
+    for (uint32_t i = 0; i < e->input_count; i++) {
+        const mpc_type *type = &e->input_types[i];
+        void *data = e->vtable->input(e, i);
+        if (step->field_of[i] == MPC_NONE) continue;
+        const mpc_data_field *f = &step->fields[step->field_of[i]];
+        for (int64_t k = 0; k < mpc_type_elements(type); k++) {
+            float u = mpc_random_uniform(1, i, 0, (uint64_t)k);
+            if (type->format == MPC_FMT_f32) ((float *)data)[k] = u;
+            if (type->format == MPC_FMT_i32) ((int32_t *)data)[k] = (int32_t)((float)(f->hi > f->lo ? f->hi : 2) * u);
+        }
+    }
+}
+
+static void open_case(bench_case *c, char *file, int extra_count, char **extra) {
+    char *argv[32] = {"mpc", "train", file, "--precision", (char *)(uintptr_t)c->precision};
+    int argc = 5;
+    for (int i = 0; i < extra_count && argc < 31; i++) argv[argc++] = extra[i];
+    if (!mpc_options_parse(&c->options, mpc_command_find("train"), argc - 2, argv + 2)) exit(2);
+    static mpc_diag_printer printer;
+    printer = (mpc_diag_printer){.sources = mpc_sources_create(), .to = stderr};
+    c->cli = (mpc_cli){.options = &c->options, .sources = printer.sources, .sink = mpc_diag_printer_sink(&printer)};
+    if (!mpc_session_open(&c->session, &c->cli)) die("opening the model");
+    c->session.facts.vocabulary = c->session.facts.known ? c->session.facts.vocabulary : 75;
+    c->session.total_updates = 1000;
+    c->step = mpc_step_create(&c->session, MPC_PHASE_TRAIN, c->session.train->batch);
+    if (!c->step || mpc_store_init(c->session.store, 0) != MPC_OK) die("preparing the step");
+    fill_inputs(c->step);
+}
+
+static double floor_of(const mpc_program *p, double peak, double bandwidth, double *flops) {
+    double seconds = 0;
+    *flops = 0;
+    for (uint32_t i = 0; i < p->launch_count; i++) {
+        const mpc_launch *l = &p->launches[i];
+        seconds += fmax(l->flops / peak, l->bytes / bandwidth);
+        *flops += l->flops;
+    }
+    return seconds;
+}
+
+static double time_steps(bench_case *c, int steps) {
+    double start = now();
+    for (int i = 0; i < steps; i++)
+        if (c->step->exec->vtable->step(c->step->exec) != MPC_OK) die("a step");
+    return (now() - start) / steps;
+}
+
+static void report(bench_case *cases, int count, double bandwidth) {
+    printf("memory %.1f GB/s\n%-10s %10s %10s %10s %8s %8s\n", bandwidth * 1e-9, "precision", "ms/step", "GFLOP/s", "peak", "eff", "ratio");
+    double base = 0;
+    for (int i = 0; i < count; i++) {
+        double flops, lowest = floor_of(cases[i].step->program, cases[i].peak, bandwidth, &flops);
+        double t = median(cases[i].seconds, ROUNDS);
+        if (i == 0) base = t;
+        printf("%-10s %10.3f %10.1f %10.1f %8.2f %8.2f\n", cases[i].precision, t * 1e3, flops / t * 1e-9, cases[i].peak * 1e-9, lowest / t, base / t);
+        printf("%-10s spread %.0f %% (%.3f to %.3f ms), floor %.3f ms, %u launches\n", "", 100 * (cases[i].seconds[ROUNDS - 1] / cases[i].seconds[0] - 1),
+               cases[i].seconds[0] * 1e3, cases[i].seconds[ROUNDS - 1] * 1e3, lowest * 1e3, cases[i].step->program->launch_count);
+    }
+}
+
+int main(int argc, char **argv) {
+    int count = 0, i = 2;
+    static bench_case cases[MAX_PRECISIONS];
+    for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].precision = argv[i];
+    if (count == 0) {
+        fprintf(stderr, "usage: step FILE.mpg PRECISION... [-- options of mpc train]\n");
+        return 2;
+    }
+    for (int k = 0; k < count; k++) open_case(&cases[k], argv[1], argc > i + 1 ? argc - i - 1 : 0, argv + i + 1);
+    double bandwidth = measure_bandwidth(&cases[0]);
+    for (int k = 0; k < count; k++) cases[k].peak = measure_peak(&cases[k]);
+    int steps[MAX_PRECISIONS];
+    for (int k = 0; k < count; k++) steps[k] = 1 + (int)(0.25 / time_steps(&cases[k], 3));
+    for (int round = 0; round < ROUNDS; round++)
+        for (int k = 0; k < count; k++) cases[k].seconds[round] = time_steps(&cases[k], steps[k]);
+    report(cases, count, bandwidth);
+    for (int k = 0; k < count; k++) {
+        mpc_step_destroy(cases[k].step);
+        mpc_session_close(&cases[k].session);
+        mpc_options_free(&cases[k].options);
+    }
+    return 0;
+}
