@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 
@@ -25,4 +26,31 @@ bool mpc_block_create(mpc_block *block, uint64_t bytes) {
 void mpc_block_destroy(mpc_block *block) {
     if (block->raw) mpc_free(block->raw);
     *block = (mpc_block){0};
+}
+
+static bool reserve(mpc_growing *memory, uint64_t bytes) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    uint64_t wanted = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    if (wanted < bytes) wanted = bytes;
+    if (wanted > SIZE_MAX / 2) return false;
+    void *data = mmap(NULL, (size_t)wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED) return false;
+    *memory = (mpc_growing){.data = data, .reserved = wanted};
+    return true;
+}
+
+uint8_t *mpc_growing_need(mpc_growing *memory, uint64_t bytes) {
+    if (!memory->data && !reserve(memory, bytes)) return NULL;
+    if (bytes > memory->reserved) return NULL;
+    if (bytes > memory->touched) {
+        (void)madvise(memory->data, (size_t)bytes & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+        memset(memory->data + memory->touched, 0, (size_t)(bytes - memory->touched));
+        memory->touched = bytes;
+    }
+    return memory->data;
+}
+
+void mpc_growing_destroy(mpc_growing *memory) {
+    if (memory->data) munmap(memory->data, (size_t)memory->reserved);
+    *memory = (mpc_growing){0};
 }

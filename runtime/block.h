@@ -15,6 +15,16 @@ typedef struct mpc_block {
 bool mpc_block_create(mpc_block *block, uint64_t bytes);
 void mpc_block_destroy(mpc_block *block);
 
+/* Memory that grows without moving: address space is reserved at once, pages when they are asked for. */
+typedef struct mpc_growing {
+    uint8_t *data;
+    uint64_t touched, reserved;
+} mpc_growing;
+
+/* Makes the first `bytes` usable and touched; NULL when the system doesn't give that much. */
+uint8_t *mpc_growing_need(mpc_growing *memory, uint64_t bytes);
+void mpc_growing_destroy(mpc_growing *memory);
+
 /* Every buffer starts on a cache line, which is also the widest vector. */
 static inline uint64_t mpc_align64(uint64_t bytes) { return (bytes + 63u) & ~(uint64_t)63u; }
 

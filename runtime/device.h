@@ -1,5 +1,6 @@
 /* One interface for the devices that run steps: `ref` interprets the expanded graph, `cpu` runs a program. Executors of one store share
- * states: training, the last smaller batch and evaluation each have an executor, all have one set of states. */
+ * states: training, the last smaller batch and evaluation each have an executor, all have one set of states. They run one at a time and may share
+ * the memory of values and outputs: read the outputs before another executor's step. Inputs stay as they were written. */
 #ifndef MPC_RUNTIME_DEVICE_H
 #define MPC_RUNTIME_DEVICE_H
 
@@ -32,7 +33,7 @@ typedef struct mpc_exec mpc_exec;
 struct mpc_memory_report;
 typedef struct mpc_exec_vtable {
     void *(*input)(mpc_exec *e, uint32_t index); /* where to write input `index`, storage bytes of its type */
-    const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes, valid until the next step */
+    const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes, valid until the next step of any executor of the store */
     mpc_status (*step)(mpc_exec *e);
     void (*destroy)(mpc_exec *e);
     mpc_status (*find_nonfinite)(mpc_exec *e, mpc_str *what, mpc_loc *loc); /* through mpc_exec_find_nonfinite */

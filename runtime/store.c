@@ -24,6 +24,7 @@ struct mpc_store {
     mpc_map *index; /* key -> position in entries */
     mpc_arena *names;
     mpc_block block;
+    mpc_growing workspace;
     uint64_t control_offset, control_bytes;
     bool has_told;
 };
@@ -215,6 +216,7 @@ mpc_store *mpc_store_create(const mpc_graph *g, const mpc_sink *sink) {
 void mpc_store_destroy(mpc_store *store) {
     if (!store) return;
     mpc_block_destroy(&store->block);
+    mpc_growing_destroy(&store->workspace);
     if (store->index) mpc_map_destroy(store->index);
     mpc_arena_destroy(store->names);
     if (store->entries) mpc_free(store->entries);
@@ -240,6 +242,8 @@ void *mpc_store_control(mpc_store *store, uint64_t *bytes) {
 }
 
 uint64_t mpc_store_bytes(const mpc_store *store) { return store->block.bytes; }
+
+uint8_t *mpc_store_workspace(mpc_store *store, uint64_t bytes) { return mpc_growing_need(&store->workspace, bytes); }
 
 bool mpc_store_first_time(mpc_store *store) {
     bool first = !store->has_told;

@@ -15,7 +15,7 @@ static mpc_status cpu_step(mpc_exec *e) {
     mpc_cpu_exec *x = (mpc_cpu_exec *)e;
     uint64_t control_bytes = 0;
     const void *control = mpc_store_control(x->store, &control_bytes);
-    memcpy(x->block.data + x->control_offset, control, (size_t)control_bytes);
+    memcpy(x->control, control, (size_t)control_bytes);
     int threads_before = mpc_dnn_enter(x->dnn);
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         const mpc_cpu_launch *launch = &x->launches[i];
@@ -33,7 +33,8 @@ static void cpu_destroy(mpc_exec *e) {
     mpc_pool_destroy(x->pool);
     mpc_dnn_close(x->dnn);
     mpc_jit_destroy(x->jit);
-    mpc_block_destroy(&x->block);
+    mpc_block_destroy(&x->own);
+    mpc_block_destroy(&x->inputs);
     mpc_arena_destroy(x->arena);
     mpc_free(x);
 }
@@ -46,7 +47,7 @@ static void cpu_memory(const mpc_exec *e, mpc_memory_report *m) {
     }
     m->state_bytes = mpc_store_bytes(x->store);
     m->arena_bytes = x->program->arena_bytes;
-    m->workspace_bytes = x->block.bytes - x->program->arena_bytes;
+    m->workspace_bytes = x->memory_bytes - x->program->arena_bytes + x->inputs.bytes;
 }
 
 static const mpc_exec_vtable cpu_vtable = {
@@ -98,21 +99,44 @@ static bool make_plans(mpc_cpu_exec *x) {
     return true;
 }
 
-static bool make_block(mpc_cpu_exec *x) {
+static bool make_memory(mpc_cpu_exec *x) {
     uint64_t control_bytes = 0;
-    mpc_store_control(x->store, &control_bytes);
-    x->control_offset = mpc_align64(x->program->arena_bytes);
-    x->shared_offset = x->control_offset + mpc_align64(control_bytes);
+    const void *control = mpc_store_control(x->store, &control_bytes);
+    x->control = mpc_arena_alloc(x->arena, (size_t)control_bytes + 1);
+    if (!x->control) return false;
+    memcpy(x->control, control, (size_t)control_bytes);
+    x->shared_offset = mpc_align64(x->program->arena_bytes);
     x->scratch_offset = x->shared_offset + mpc_align64(x->shared_bytes);
     x->scratch_stride = mpc_align64(x->scratch_stride) + 64; /* apart: no cache line of two threads */
-    return mpc_block_create(&x->block, x->scratch_offset + x->scratch_stride * mpc_pool_threads(x->pool));
+    x->memory_bytes = x->scratch_offset + x->scratch_stride * mpc_pool_threads(x->pool);
+    x->memory = mpc_store_workspace(x->store, x->memory_bytes);
+    if (!x->memory && mpc_block_create(&x->own, x->memory_bytes)) x->memory = x->own.data;
+    return x->memory != NULL;
+}
+
+/* The planner keeps inputs to the end of the step, so what lies inside an input's range is a view of it. */
+static uint8_t *place_value(const mpc_cpu_exec *x, const mpc_buffer *b) {
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < x->program->input_count; i++) {
+        const mpc_buffer *in = &x->program->buffers[x->program->inputs[i].buffer];
+        if (b->offset >= in->offset && b->offset + b->bytes <= in->offset + in->bytes) return x->inputs.data + offset + (b->offset - in->offset);
+        offset += mpc_align64(in->bytes);
+    }
+    return x->memory + b->offset;
+}
+
+static bool make_input_memory(mpc_cpu_exec *x) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < x->program->input_count; i++) bytes += mpc_align64(x->program->buffers[x->program->inputs[i].buffer].bytes);
+    return mpc_block_create(&x->inputs, bytes);
 }
 
 static mpc_status place_buffers(mpc_cpu_exec *x) {
+    if (!make_input_memory(x)) return MPC_NO_MEMORY;
     for (uint32_t i = 0; i < x->program->buffer_count; i++) {
         const mpc_buffer *b = &x->program->buffers[i];
         if (!b->is_state) {
-            x->buffers[i] = x->block.data + b->offset;
+            x->buffers[i] = place_value(x, b);
             continue;
         }
         const mpc_store_entry *entry = mpc_store_find(x->store, b->state, b->derived);
@@ -124,7 +148,7 @@ static mpc_status place_buffers(mpc_cpu_exec *x) {
 }
 
 static mpc_status bind_plans(mpc_cpu_exec *x) {
-    mpc_binding binding = {.buffers = x->buffers, .shared = x->block.data + x->shared_offset, .scratch = x->block.data + x->scratch_offset,
+    mpc_binding binding = {.buffers = x->buffers, .shared = x->memory + x->shared_offset, .scratch = x->memory + x->scratch_offset,
                            .scratch_stride = x->scratch_stride, .threads = mpc_pool_threads(x->pool)};
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         const mpc_launch *launch = &x->program->launches[i];
@@ -165,7 +189,7 @@ static mpc_status load(mpc_cpu_exec *x, const mpc_exec_options *options) {
     if (!x->jit) return MPC_FAILED;
     int threads_before = mpc_dnn_enter(x->dnn);
     mpc_status status = make_plans(x) ? MPC_OK : MPC_FAILED;
-    if (status == MPC_OK && !make_block(x)) status = MPC_NO_MEMORY;
+    if (status == MPC_OK && !make_memory(x)) status = MPC_NO_MEMORY;
     if (status == MPC_OK) status = place_buffers(x);
     if (status == MPC_OK) status = bind_plans(x);
     mpc_dnn_leave(x->dnn, threads_before);

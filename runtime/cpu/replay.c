@@ -87,7 +87,7 @@ mpc_status mpc_cpu_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc) {
     void *now = mpc_alloc((size_t)bytes);
     if (!now) return MPC_NO_MEMORY;
     memcpy(now, control, (size_t)bytes);
-    memcpy(control, x->block.data + x->control_offset, (size_t)bytes);
+    memcpy(control, x->control, (size_t)bytes);
     replay(x, what, loc);
     memcpy(control, now, (size_t)bytes);
     mpc_free(now);
