@@ -19,6 +19,8 @@ typedef struct contribution {
 
 typedef struct value_gradient { /* of one forward value */
     contribution *first, **end; /* in the order of arrival */
+    uint32_t readers;           /* operands that will contribute, at most */
+    bool reached;               /* the loss depends on it */
     bool needed;                /* a trainable state is behind it */
     bool selected;              /* see mpc_grad.selected */
 } value_gradient;
@@ -28,7 +30,7 @@ typedef struct backward {
     value_gradient *values;             /* by value of the new graph's forward part */
     mpc_node_id node_count;             /* of the forward part */
     mpc_value_id *dresults, *doperands; /* room for the largest node */
-    bool *wanted;
+    bool *wanted, *shared;
 } backward;
 
 static bool is_trainable(const mpc_graph *g, const mpc_node *n) {
@@ -100,7 +102,8 @@ static bool prepare(backward *bw) {
     bw->dresults = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->dresults);
     bw->doperands = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->doperands);
     bw->wanted = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->wanted);
-    return bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL;
+    bw->shared = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->shared);
+    return bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL && bw->shared != NULL;
 }
 
 static void contribute(backward *bw, mpc_value_id value, mpc_value_id gradient, bool selected) {
@@ -126,11 +129,8 @@ static mpc_format prec_of(const mpc_graph *g, const mpc_node *n) {
     return mpc_expand_has_prec(g->ctx, op) ? mpc_attr_format(g, n, "prec") : MPC_FMT_none;
 }
 
-static mpc_value_id add_pair(backward *bw, mpc_value_id value, mpc_value_id a, mpc_value_id c, mpc_format prec) {
-    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
-    char name[NAME_SIZE];
+static mpc_value_id add_pair(backward *bw, const char *name, mpc_value_id a, mpc_value_id c, mpc_format prec) {
     mpc_attr_arg attr = MPC_A_FORMAT("prec", prec);
-    snprintf(name, sizeof name, "d.%s", mpc_value_name(g, value));
     mpc_builder_set_name(bw->rw.b, name);
     return mpc_build(bw->rw.b, MPC_OP_add, (mpc_value_id[]){a, c}, 2, &attr, prec != MPC_FMT_none ? 1 : 0);
 }
@@ -138,9 +138,14 @@ static mpc_value_id add_pair(backward *bw, mpc_value_id value, mpc_value_id a, m
 /* The sum of all contributions so far, in the order of arrival; MPC_NONE: the loss doesn't depend on the value. */
 static mpc_value_id collect(backward *bw, mpc_value_id value, mpc_format prec) {
     contribution *c = bw->values[value].first;
+    char name[NAME_SIZE];
     if (c == NULL || mpc_builder_failed(bw->rw.b)) return MPC_NONE;
     mpc_value_id sum = c->gradient;
-    for (c = c->next; c != NULL && sum != MPC_NONE; c = c->next) sum = add_pair(bw, value, sum, c->gradient, prec);
+    for (c = c->next; c != NULL && sum != MPC_NONE; c = c->next) {
+        const char *value_name = mpc_value_name(mpc_builder_graph(bw->rw.b), value);
+        snprintf(name, sizeof name, c->next != NULL ? "d.%s.sum" : "d.%s", value_name);
+        sum = add_pair(bw, name, sum, c->gradient, prec);
+    }
     return sum;
 }
 
@@ -161,7 +166,9 @@ static bool mark_wanted(backward *bw, const mpc_node *n) {
     const mpc_graph *g = mpc_builder_graph(bw->rw.b);
     bool any = false;
     for (uint32_t i = 0; i < n->operand_count; i++) {
-        bw->wanted[i] = bw->values[mpc_operand(g, n, i)].needed;
+        const value_gradient *v = &bw->values[mpc_operand(g, n, i)];
+        bw->wanted[i] = v->needed;
+        bw->shared[i] = v->readers > 1;
         bw->doperands[i] = MPC_NONE;
         any = any || bw->wanted[i];
     }
@@ -188,8 +195,13 @@ static void differentiate(backward *bw, mpc_node_id id) {
     mpc_node n = g->nodes[id];
     const mpc_op *op = mpc_op_get(g->ctx, n.op);
     if (op->grad == NULL || (op->flags & MPC_OPF_NO_GRAD) != 0 || !mark_wanted(bw, &n)) return;
-    mpc_grad grad = {
-        .b = bw->rw.b, .g = g, .node = n, .dresults = bw->dresults, .doperands = bw->doperands, .wanted = bw->wanted};
+    mpc_grad grad = {.shared = bw->shared,
+                     .b = bw->rw.b,
+                     .g = g,
+                     .node = n,
+                     .dresults = bw->dresults,
+                     .doperands = bw->doperands,
+                     .wanted = bw->wanted};
     grad.prec = prec_of(g, &n);
     dress_like(bw, &n, mpc_result(&n, 0));
     if (!collect_results(bw, &n, grad.prec, &grad.selected)) return;
@@ -245,7 +257,29 @@ static mpc_value_id find_loss(const mpc_graph *in) {
     return MPC_NONE;
 }
 
+static bool is_reached(const backward *bw, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (bw->values[mpc_result(n, i)].reached) return true;
+    return false;
+}
+
+/* Who will contribute to what: a gradient that comes in one piece is called otherwise than a piece of one. */
+static void count_readers(backward *bw, mpc_value_id loss) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    bw->values[loss].reached = true;
+    for (mpc_node_id id = bw->node_count; id-- > 0;) {
+        const mpc_node *n = &g->nodes[id];
+        if (!is_reached(bw, n) || !passes_gradient(bw, g, n)) continue;
+        for (uint32_t i = 0; i < n->operand_count; i++) {
+            value_gradient *v = &bw->values[mpc_operand(g, n, i)];
+            v->readers += v->needed;
+            v->reached = v->reached || v->needed;
+        }
+    }
+}
+
 static void walk_back(backward *bw, mpc_value_id loss) {
+    count_readers(bw, loss);
     start_from(bw, loss);
     for (mpc_node_id id = bw->node_count; id-- > 0 && !mpc_builder_failed(bw->rw.b);) differentiate(bw, id);
     for (mpc_node_id id = 0; id < bw->node_count && !mpc_builder_failed(bw->rw.b); id++) finish_state(bw, id);

@@ -14,6 +14,7 @@ typedef struct mpc_grad {
     mpc_value_id
         *doperands;     /* out: gradient per operand, MPC_NONE: none. Same shape as the operand; see mpc_grad_sum_to */
     const bool *wanted; /* per operand: somebody needs its gradient */
+    const bool *shared; /* per operand: other nodes contribute to its gradient too */
     mpc_format prec;    /* the forward node's `prec`; every gradient node whose op has one gets it */
     bool selected; /* a selection (where, maximum, relu, ...) further on may have made exact zeros of parts of dresults
                     */

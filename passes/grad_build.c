@@ -68,7 +68,9 @@ static void name_intermediate(mpc_grad *g, const char *what) {
 void mpc_grad_name_for(mpc_grad *g, uint32_t i) {
     char name[NAME_SIZE];
     const mpc_graph *graph = refresh(g);
-    snprintf(name, sizeof name, "d.%s", mpc_value_name(graph, mpc_operand(graph, &g->node, i)));
+    const char *operand = mpc_value_name(graph, mpc_operand(graph, &g->node, i));
+    if (g->shared[i]) snprintf(name, sizeof name, "d.%s.via.%s", operand, mpc_value_name(graph, mpc_grad_result(g, 0)));
+    else snprintf(name, sizeof name, "d.%s", operand);
     mpc_builder_set_name(g->b, name);
     g->named = true;
 }

@@ -1,7 +1,7 @@
 /* Building blocks of gradient rules. Intermediate values are f32 (f64 below an f64 result) and named `d.FORWARD.OP`;
- * the gradient of an operand is named `d.OPERAND` and has the operand's format, except that the gradient of a cast
- * parameter stays f32: nothing may be rounded on the way to a master. All functions are no-ops after an error in the
- * builder. */
+ * the gradient of an operand is named `d.OPERAND` (`d.OPERAND.via.FORWARD` when it is one of several that are added up)
+ * and has the operand's format, except that the gradient of a cast parameter stays f32: nothing may be rounded on the
+ * way to a master. All functions are no-ops after an error in the builder. */
 #ifndef MPC_PASSES_GRAD_BUILD_H
 #define MPC_PASSES_GRAD_BUILD_H
 

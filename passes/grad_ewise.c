@@ -1,7 +1,7 @@
 /* Gradients of elementwise ops. Operands may have been broadcast: a rule gives a gradient in the shape of the result
- * and the core sums it back. Where a slope is infinite or NaN only where the value is too (exp, log, div, mul, rsqrt),
- * zero times it can arise only under a selection, so the guard is built only there; sqrt and pow have infinite slopes
- * at finite values and are always guarded. */
+ * and the core sums it back. Zero times a slope that is infinite or NaN must be zero, but where a value is finite only
+ * sqrt and pow have such slopes; the others meet them at values that a selection further on has thrown away, so their
+ * guard is built only below a selection. */
 #include <math.h>
 
 #include "passes/grad_build.h"
@@ -131,14 +131,14 @@ void mpc_grad_abs(mpc_grad *g) {
 void mpc_grad_tanh(mpc_grad *g) {
     mpc_value_id y = mpc_grad_result(g, 0);
     mpc_value_id slope = mpc_grad_op2(g, MPC_OP_sub, mpc_grad_number(g, 1), mpc_grad_op2(g, MPC_OP_mul, y, y));
-    mpc_grad_emit2(g, 0, MPC_OP_mul, g->dresults[0], slope);
+    mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, g->dresults[0], slope);
 }
 
 /* dy y (1 - y) */
 void mpc_grad_sigmoid(mpc_grad *g) {
     mpc_value_id y = mpc_grad_result(g, 0);
     mpc_value_id slope = mpc_grad_op2(g, MPC_OP_mul, y, mpc_grad_op2(g, MPC_OP_sub, mpc_grad_number(g, 1), y));
-    mpc_grad_emit2(g, 0, MPC_OP_mul, g->dresults[0], slope);
+    mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, g->dresults[0], slope);
 }
 
 /* By the stored result, so that the operand needn't live; a NaN isn't <= 0 and lets dy through. */
@@ -152,7 +152,7 @@ void mpc_grad_relu(mpc_grad *g) {
 void mpc_grad_erf(mpc_grad *g) {
     mpc_value_id x = mpc_grad_operand(g, 0);
     mpc_value_id bell = mpc_grad_op1(g, MPC_OP_exp, mpc_grad_op1(g, MPC_OP_neg, mpc_grad_op2(g, MPC_OP_mul, x, x)));
-    mpc_grad_emit2(g, 0, MPC_OP_mul, g->dresults[0], mpc_grad_scale(g, bell, 1.1283791670955126));
+    mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, g->dresults[0], mpc_grad_scale(g, bell, 1.1283791670955126));
 }
 
 void mpc_grad_cos(mpc_grad *g) {

@@ -189,6 +189,45 @@ static const rule_case networks[] = {
     ATTENTION("causal=true scale=0.5", ", %m: bool[3,3]", ", %m"),
 };
 
+/* Everything together: a transformer block with tied weights, dropout and masked targets; a residual convolution block.
+ */
+static const rule_case models[] = {
+    {"transformer",
+     HEAD("%i: i32[2,3], %t: i32[2,3], %m: bool[2,3], %seed: i64[], %step: i32[]") PARAM("e", "3,4") PARAM(
+         "g", "4") PARAM("b", "4") PARAM("wq", "4,4") PARAM("wk", "4,4") PARAM("wv", "4,4") PARAM("bv", "4")
+         PARAM("u", "4,6") PARAM("bu", "6") PARAM("d", "6,4") PARAM(
+             "pos", "3,4") "  %r = range() : i32[3]\n"
+                           "  %tok = embedding(%e, %i) : f32[2,3,4]\n  %at = embedding(%pos, %r) : f32[3,4]\n  %h = "
+                           "add(%tok, %at) : f32[2,3,4]\n"
+                           "  %n, %n1, %n2 = layer_norm(%h, %g, %b) : f32[2,3,4], f32[2,3], f32[2,3]\n"
+                           "  %q = linear(%n, %wq) : f32[2,3,4]\n  %k = linear(%n, %wk) : f32[2,3,4]\n  %v = "
+                           "linear(%n, %wv, %bv) : f32[2,3,4]\n"
+                           "  %qh = reshape(%q) {shape=[2,3,2,2]} : f32[2,3,2,2]\n  %kh = reshape(%k) "
+                           "{shape=[2,3,2,2]} : f32[2,3,2,2]\n"
+                           "  %vh = reshape(%v) {shape=[2,3,2,2]} : f32[2,3,2,2]\n"
+                           "  %a, %al = attention(%qh, %kh, %vh) {causal=true scale=0.7} : f32[2,3,2,2], f32[2,2,3]\n"
+                           "  %af = reshape(%a) {shape=[2,3,4]} : f32[2,3,4]\n"
+                           "  %ad = dropout(%af, %seed, %step) {rate=0.3 stream=11} : f32[2,3,4]\n  %h2 = add(%h, %ad) "
+                           ": f32[2,3,4]\n"
+                           "  %f = linear(%h2, %u, %bu) : f32[2,3,6]\n  %fg = gelu(%f) : f32[2,3,6]\n  %fd = "
+                           "linear(%fg, %d) : f32[2,3,4]\n"
+                           "  %h3 = add(%h2, %fd) : f32[2,3,4]\n  %z = matmul(%h3, %e) {tb=true} : f32[2,3,3]\n"
+                           "  %l, %lse = cross_entropy(%z, %t) : f32[2,3], f32[2,3]\n  %loss, %count = loss_mean(%l, "
+                           "%m) : f32[], f32[]\n"
+                           "  return(\"loss\": %loss)\n}\n"},
+    {"residual block",
+     HEAD("%x: f32[2,4,4,2], %t: f32[2,3], %rm: f32[3], %rv: f32[3]") PARAM("w", "3,3,2,3") PARAM("g", "3")
+         PARAM("b", "3") PARAM("s", "1,1,2,3") "  %c = conv2d(%x, %w) {pad=[1,1]} : f32[2,4,4,3]\n"
+                                               "  %n, %m, %r, %rm1, %rv1 = batch_norm(%c, %g, %b, %rm, %rv) : "
+                                               "f32[2,4,4,3], f32[3], f32[3], f32[3], f32[3]\n"
+                                               "  %k = conv2d(%x, %s) : f32[2,4,4,3]\n  %a = add(%n, %k) : "
+                                               "f32[2,4,4,3]\n  %h = relu(%a) : f32[2,4,4,3]\n"
+                                               "  %p = max_pool(%h) {kernel=[2,2] stride=[2,2]} : f32[2,2,2,3]\n  %y = "
+                                               "mean(%p) {axes=[1,2]} : f32[2,3]\n"
+                                               "  %e = mse(%y, %t) : f32[2,3]\n  %loss, %count = loss_mean(%e) : "
+                                               "f32[], f32[]\n  return(\"loss\": %loss)\n}\n"},
+};
+
 static void check_all(const rule_case *cases, size_t count) {
     for (size_t i = 0; i < count; i++) {
         fixture *f = open_fixture();
@@ -202,5 +241,6 @@ int main(void) {
     check_all(moving, sizeof moving / sizeof *moving);
     check_all(products, sizeof products / sizeof *products);
     check_all(networks, sizeof networks / sizeof *networks);
+    check_all(models, sizeof models / sizeof *models);
     return check_result();
 }

@@ -143,6 +143,14 @@ int main(void) {
          {"x", "m"},
          {{0, 2, 4}, {0, 1, 1}},
          {{0, 0.25, 0.125}}},
+        {"NaN in the branch not taken of smooth functions",
+         HEAD("%c: bool[2]") PARAM(
+             "x", "2") "  %t = tanh(%x) : f32[2]\n  %s = sigmoid(%t) : f32[2]\n  %e = erf(%s) : f32[2]\n"
+                       "  %g = gelu(%e) : f32[2]\n  %k = cos(%g) : f32[2]\n  %y = where(%c, %k, %x) : f32[2]\n" SUM(
+                           "2", "0"),
+         {"x", "c"},
+         {{nan_value, 3}, {0, 0}},
+         {{1, 1}}},
         {"an infinity that is not looked up",
          HEAD("%i: i32[1]")
              PARAM("x", "1,2") "  %r = log(%x) : f32[1,2]\n  %y = gather(%r, %i) {axis=1} : f32[1]\n" SUM("1", "0"),

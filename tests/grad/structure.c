@@ -1,11 +1,13 @@
 /* What the backward graph looks like: names, origins, formats, `prec`, one sum for a tied weight, nothing for what
  * needs no gradient, no superfluous node; and what the pass says when there is nothing to do. */
 #include "base/alloc.h"
+#include "passes/grad.h"
 #include "support.h"
 
 #define MLP \
     HEAD("%x: f32[4,3], %i: i32[4]") \
-    PARAM("w", "3,5") PARAM("b", "5") PARAM( \
+    PARAM("w", "3,5") \
+    PARAM("b", "5") PARAM( \
         "v", \
         "5,2") "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
                "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
@@ -109,6 +111,42 @@ static void test_nothing_is_differentiated_in_vain(void) {
     close_fixture(f);
 }
 
+/* One piece is `d.NAME`; of several, each says what it came through, and the sum is `d.NAME`. */
+static void test_names_of_sums(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg =
+        differentiate(f, HEAD("%p: f32[2]") PARAM("a", "2") "  %h = exp(%a) : f32[2]\n  %u = neg(%h) : f32[2]\n"
+                                                            "  %v = tanh(%h) : f32[2]\n  %w = mul(%u, %v) : f32[2]\n"
+                                                            "  %y = mul(%w, %h) : f32[2]\n" LOSS("2", "0"));
+    static const char *const names[] = {"d.h.via.y", "d.h.via.v", "d.h.via.u", "d.h.sum", "d.h", "d.u", "d.a"};
+    for (size_t i = 0; dg != NULL && i < sizeof names / sizeof *names; i++)
+        CHECK_MSG(mpc_graph_find_value(dg, names[i]) != MPC_NONE, "no value %s", names[i]);
+    if (dg != NULL) CHECK_STR(origin_of(dg, "d.h"), "h");
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
+static void check_sum_to(mpc_builder *b, mpc_value_id from, uint32_t rank, const int64_t *dims) {
+    mpc_value_id like =
+        mpc_build_input(b, "like", mpc_type_make(mpc_builder_context(b), MPC_FMT_f32, rank, dims), NULL, 0);
+    const mpc_type *t = mpc_builder_type(b, mpc_grad_sum_to(b, from, like));
+    CHECK(t->rank == rank && memcmp(t->dims, dims, rank * sizeof *dims) == 0);
+}
+
+static void test_a_gradient_is_summed_to_any_operand_it_came_from(void) {
+    fixture *f = open_fixture();
+    mpc_builder *b = mpc_builder_create(f->ctx, "g");
+    const int64_t full[3] = {2, 3, 4}, inner[2] = {3, 1}, same_rank[3] = {1, 3, 4}, last[1] = {4};
+    mpc_value_id from = mpc_build_input(b, "from", mpc_type_make(f->ctx, MPC_FMT_f32, 3, full), NULL, 0);
+    check_sum_to(b, from, 2, inner);
+    check_sum_to(b, from, 3, same_rank);
+    check_sum_to(b, from, 1, last);
+    check_sum_to(b, from, 0, last);
+    CHECK(mpc_grad_sum_to(b, from, from) == from);
+    mpc_builder_destroy(b);
+    close_fixture(f);
+}
+
 static void test_stretched_axes_need_no_reshape(void) {
     fixture *f = open_fixture();
     mpc_graph *dg = differentiate(f, HEAD("%p: f32[2,3]") PARAM("a", "2,1")
@@ -184,6 +222,8 @@ int main(void) {
     test_unreached_parameter_is_warned_about();
     test_loss_must_be_there_and_scalar();
     test_nothing_is_differentiated_in_vain();
+    test_names_of_sums();
+    test_a_gradient_is_summed_to_any_operand_it_came_from();
     test_stretched_axes_need_no_reshape();
     test_prec_is_inherited();
     test_formats_follow_the_values();
