@@ -9,8 +9,6 @@ typedef struct singular_case {
     double values[2][8], expected[2][8];
 } singular_case;
 
-static const double inf = HUGE_VAL, nan_value = (double)NAN;
-
 static void check_case(const singular_case *c, bool exact) {
     fixture *f = open_fixture();
     f->exact = exact;
@@ -40,159 +38,155 @@ static void check_case(const singular_case *c, bool exact) {
     "  %s = sum(%sq) {axes=[1]} : " format "[2]\n  %n = sqrt(%s) : " format \
     "[2]\n  %y = cast(%n) {to=f32} : f32[2]\n" SUM("2", "0")
 
-static const double third = 1.0 / 3;
+static const singular_case cases[] = {
+    {"a norm at zero is flat",
+     HEAD("") NORM("f32"),
+     {"x"},
+     {{0, 0, 0, 1, 2, 2}},
+     {{0, 0, 0, 1.0 / 3, 2.0 / 3, 2.0 / 3}}},
+    {"a norm of tiny elements", HEAD("") NORM("f32"), {"x"}, {{1e-19, 0, 0, 3, 4, 0}}, {{1, 0, 0, 0.6, 0.8, 0}}},
+    {"an f16 norm at zero is flat",
+     HEAD("") NORM("f16"),
+     {"x"},
+     {{0, 0, 0, 1, 2, 2}},
+     {{0, 0, 0, 1.0 / 3, 2.0 / 3, 2.0 / 3}}},
+    {"a root of a negative number in the branch not taken",
+     HEAD("") PARAM(
+         "x", "2") "  %zero = const() {value=0} : f32[]\n  %c = gt(%x, %zero) : bool[2]\n  %r = sqrt(%x) : f32[2]\n"
+                   "  %y = where(%c, %r, %x) : f32[2]\n" SUM("2", "0"),
+     {"x"},
+     {{-1, -4}},
+     {{1, 1}}},
+    {"an exponential that overflows in the branch not taken",
+     HEAD("") PARAM(
+         "x", "3") "  %ten = const() {value=10} : f32[]\n  %one = const() {value=1} : f32[]\n"
+                   "  %c = le(%x, %ten) : bool[3]\n  %r = exp(%x) : f32[3]\n  %y = where(%c, %r, %one) : f32[3]\n" SUM(
+                       "3", "0"),
+     {"x"},
+     {{1, (double)NAN, 1e10}},
+     {{2.718281828459045, 0, 0}}},
+    {"a product with infinity in the branch not taken",
+     HEAD("") PARAM("x", "2")
+         PARAM("w", "2") "  %ten = const() {value=10} : f32[]\n  %one = const() {value=1} : f32[]\n"
+                         "  %c = le(%x, %ten) : bool[2]\n  %r = exp(%x) : f32[2]\n  %q = mul(%r, %w) : f32[2]\n  "
+                         "%z = mul(%q, %x) : f32[2]\n"
+                         "  %y = where(%c, %z, %one) : f32[2]\n" SUM("2", "0"),
+     {"x", "w"},
+     {{0, 1e10}, {2, 3}},
+     {{2, 0}, {0, 0}}},
+    {"a division by zero in the branch not taken",
+     HEAD("") PARAM("a", "2")
+         PARAM("b", "2") "  %zero = const() {value=0} : f32[]\n  %c = ne(%b, %zero) : bool[2]\n"
+                         "  %r = div(%a, %b) : f32[2]\n  %y = where(%c, %r, %a) : f32[2]\n" SUM("2", "0"),
+     {"a", "b"},
+     {{3, 3}, {2, 0}},
+     {{0.5, 1}, {-0.75, 0}}},
+    {"a logarithm of zero under relu",
+     HEAD("") PARAM("x", "2") "  %r = log(%x) : f32[2]\n  %y = relu(%r) : f32[2]\n" SUM("2", "0"),
+     {"x"},
+     {{0, 4}},
+     {{0, 0.25}}},
+    {"exponents of base zero",
+     HEAD("") PARAM("a", "4") PARAM("b", "4") "  %y = pow(%a, %b) : f32[4]\n" SUM("4", "0"),
+     {"a", "b"},
+     {{0, 0, 0, 0}, {2, 1, 0, 0.5}},
+     {{0, 1, 0, HUGE_VAL}, {0, 0, 0, 0}}},
+    {"a learnable exponent",
+     HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = pow(%a, %b) : f32[2]\n" SUM("2", "0"),
+     {"a", "b"},
+     {{0, 2}, {1, 1}},
+     {{1, 1}, {0, 1.3862943611198906}}},
+    {"power 0.5 of zero with nothing upstream",
+     HEAD("") PARAM("a", "2") "  %zero = const() {value=0} : f32[]\n  %half = const() {value=0.5} : f32[]\n"
+                              "  %r = pow(%a, %half) : f32[2]\n  %y = mul(%r, %zero) : f32[2]\n" SUM("2", "0"),
+     {"a"},
+     {{0, 4}},
+     {{0, 0}}},
+    {"power 0.5 of zero is steep",
+     HEAD("") PARAM("a", "2") "  %half = const() {value=0.5} : f32[]\n"
+                              "  %y = pow(%a, %half) : f32[2]\n" SUM("2", "0"),
+     {"a"},
+     {{0, 4}},
+     {{HUGE_VAL, 0.25}}},
+    {"powers 1 and 0 of zero",
+     HEAD("") PARAM(
+         "a", "1") "  %one = const() {value=1} : f32[]\n  %nil = const() {value=0} : f32[]\n"
+                   "  %u = pow(%a, %one) : f32[1]\n  %v = pow(%a, %nil) : f32[1]\n  %y = add(%u, %v) : f32[1]\n" SUM(
+                       "1", "0"),
+     {"a"},
+     {{0}},
+     {{1}}},
+    {"a guard that protects the value protects the slope",
+     HEAD("") PARAM("x", "3") "  %top = const() {value=1000} : f32[]\n  %sq = mul(%x, %x) : f32[3]\n"
+                              "  %s = sum(%sq) {axes=[0]} : f32[]\n  %r = rsqrt(%s) : f32[]\n  %m = minimum(%r, "
+                              "%top) : f32[]\n  %y = mul(%x, %m) : f32[3]\n" SUM("3", "0"),
+     {"x"},
+     {{0, 0, 0}},
+     {{1000, 1000, 1000}}},
+    {"a division by the larger of norm and eps",
+     HEAD("") PARAM("x", "3") "  %eps = const() {value=1e-3} : f32[]\n  %sq = mul(%x, %x) : f32[3]\n"
+                              "  %s = sum(%sq) {axes=[0]} : f32[]\n  %r = sqrt(%s) : f32[]\n  %m = maximum(%r, "
+                              "%eps) : f32[]\n  %y = div(%x, %m) : f32[3]\n" SUM("3", "0"),
+     {"x"},
+     {{0, 0, 0}},
+     {{1000, 1000, 1000}}},
+    {"an infinite loss under the mask",
+     HEAD("%m: bool[3]")
+         PARAM("x", "3") "  %r = log(%x) : f32[3]\n  %y, %n = loss_mean(%r, %m) : f32[], f32[]\n" SUM("", ""),
+     {"x", "m"},
+     {{0, 2, 4}, {0, 1, 1}},
+     {{0, 0.25, 0.125}}},
+    {"NaN in the branch not taken of smooth functions",
+     HEAD("%c: bool[2]")
+         PARAM("x", "2") "  %t = tanh(%x) : f32[2]\n  %s = sigmoid(%t) : f32[2]\n  %e = erf(%s) : f32[2]\n"
+                         "  %g = gelu(%e) : f32[2]\n  %k = cos(%g) : f32[2]\n  %y = where(%c, %k, %x) : f32[2]\n" SUM(
+                             "2", "0"),
+     {"x", "c"},
+     {{(double)NAN, 3}, {0, 0}},
+     {{1, 1}}},
+    {"an infinity that is not looked up",
+     HEAD("%i: i32[1]")
+         PARAM("x", "1,2") "  %r = log(%x) : f32[1,2]\n  %y = gather(%r, %i) {axis=1} : f32[1]\n" SUM("1", "0"),
+     {"x", "i"},
+     {{0, 2}, {1}},
+     {{0, 0.5}}},
+    {"an infinity that is sliced away",
+     HEAD("") PARAM("x", "2") "  %r = log(%x) : f32[2]\n  %y = slice(%r) {start=[1] stop=[2]} : f32[1]\n" SUM("1", "0"),
+     {"x"},
+     {{0, 2}},
+     {{0, 0.5}}},
+    {"an infinity that is dropped",
+     HEAD("%seed: i64[], %step: i32[]")
+         PARAM("x", "8") "  %r = rsqrt(%x) : f32[8]\n"
+                         "  %y = dropout(%r, %seed, %step) {rate=0.999999 stream=3} : f32[8]\n" SUM("8", "0"),
+     {"x"},
+     {{0}},
+     {{0}}},
+    {"kinks",
+     HEAD("") PARAM("x", "2") "  %u = abs(%x) : f32[2]\n  %v = relu(%x) : f32[2]\n  %y = add(%u, %v) : f32[2]\n" SUM(
+         "2", "0"),
+     {"x"},
+     {{0, -1}},
+     {{0, -1}}},
+    {"a tie of two is shared",
+     HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = maximum(%a, %b) : f32[2]\n" SUM("2", "0"),
+     {"a", "b"},
+     {{1, 2}, {1, 1}},
+     {{0.5, 1}, {0.5, 0}}},
+    {"equal maxima share",
+     HEAD("") PARAM("a", "2,3") "  %y = max(%a) {axes=[1]} : f32[2]\n" SUM("2", "0"),
+     {"a"},
+     {{1, 1, 0, 2, 3, 1}},
+     {{0.5, 0.5, 0, 0, 1, 0}}},
+    {"the first maximum of a window",
+     HEAD("") PARAM("x", "1,2,2,1") "  %y = max_pool(%x) {kernel=[2,2] stride=[2,2]} : f32[1,1,1,1]\n" SUM("1,1,1,1",
+                                                                                                           "0,1,2,3"),
+     {"x"},
+     {{5, 5, 5, 1}},
+     {{1, 0, 0, 0}}},
+};
 
 int main(void) {
-    const singular_case cases[] = {
-        {"a norm at zero is flat",
-         HEAD("") NORM("f32"),
-         {"x"},
-         {{0, 0, 0, 1, 2, 2}},
-         {{0, 0, 0, third, 2 * third, 2 * third}}},
-        {"a norm of tiny elements", HEAD("") NORM("f32"), {"x"}, {{1e-19, 0, 0, 3, 4, 0}}, {{1, 0, 0, 0.6, 0.8, 0}}},
-        {"an f16 norm at zero is flat",
-         HEAD("") NORM("f16"),
-         {"x"},
-         {{0, 0, 0, 1, 2, 2}},
-         {{0, 0, 0, third, 2 * third, 2 * third}}},
-        {"a root of a negative number in the branch not taken",
-         HEAD("") PARAM(
-             "x", "2") "  %zero = const() {value=0} : f32[]\n  %c = gt(%x, %zero) : bool[2]\n  %r = sqrt(%x) : f32[2]\n"
-                       "  %y = where(%c, %r, %x) : f32[2]\n" SUM("2", "0"),
-         {"x"},
-         {{-1, -4}},
-         {{1, 1}}},
-        {"an exponential that overflows in the branch not taken",
-         HEAD("") PARAM(
-             "x",
-             "3") "  %ten = const() {value=10} : f32[]\n  %one = const() {value=1} : f32[]\n"
-                  "  %c = le(%x, %ten) : bool[3]\n  %r = exp(%x) : f32[3]\n  %y = where(%c, %r, %one) : f32[3]\n" SUM(
-                      "3", "0"),
-         {"x"},
-         {{1, nan_value, 1e10}},
-         {{2.718281828459045, 0, 0}}},
-        {"a product with infinity in the branch not taken",
-         HEAD("") PARAM("x", "2")
-             PARAM("w", "2") "  %ten = const() {value=10} : f32[]\n  %one = const() {value=1} : f32[]\n"
-                             "  %c = le(%x, %ten) : bool[2]\n  %r = exp(%x) : f32[2]\n  %q = mul(%r, %w) : f32[2]\n  "
-                             "%z = mul(%q, %x) : f32[2]\n"
-                             "  %y = where(%c, %z, %one) : f32[2]\n" SUM("2", "0"),
-         {"x", "w"},
-         {{0, 1e10}, {2, 3}},
-         {{2, 0}, {0, 0}}},
-        {"a division by zero in the branch not taken",
-         HEAD("") PARAM("a", "2")
-             PARAM("b", "2") "  %zero = const() {value=0} : f32[]\n  %c = ne(%b, %zero) : bool[2]\n"
-                             "  %r = div(%a, %b) : f32[2]\n  %y = where(%c, %r, %a) : f32[2]\n" SUM("2", "0"),
-         {"a", "b"},
-         {{3, 3}, {2, 0}},
-         {{0.5, 1}, {-0.75, 0}}},
-        {"a logarithm of zero under relu",
-         HEAD("") PARAM("x", "2") "  %r = log(%x) : f32[2]\n  %y = relu(%r) : f32[2]\n" SUM("2", "0"),
-         {"x"},
-         {{0, 4}},
-         {{0, 0.25}}},
-        {"exponents of base zero",
-         HEAD("") PARAM("a", "4") PARAM("b", "4") "  %y = pow(%a, %b) : f32[4]\n" SUM("4", "0"),
-         {"a", "b"},
-         {{0, 0, 0, 0}, {2, 1, 0, 0.5}},
-         {{0, 1, 0, inf}, {0, 0, 0, 0}}},
-        {"a learnable exponent",
-         HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = pow(%a, %b) : f32[2]\n" SUM("2", "0"),
-         {"a", "b"},
-         {{0, 2}, {1, 1}},
-         {{1, 1}, {0, 1.3862943611198906}}},
-        {"power 0.5 of zero with nothing upstream",
-         HEAD("") PARAM("a", "2") "  %zero = const() {value=0} : f32[]\n  %half = const() {value=0.5} : f32[]\n"
-                                  "  %r = pow(%a, %half) : f32[2]\n  %y = mul(%r, %zero) : f32[2]\n" SUM("2", "0"),
-         {"a"},
-         {{0, 4}},
-         {{0, 0}}},
-        {"power 0.5 of zero is steep",
-         HEAD("") PARAM("a", "2") "  %half = const() {value=0.5} : f32[]\n"
-                                  "  %y = pow(%a, %half) : f32[2]\n" SUM("2", "0"),
-         {"a"},
-         {{0, 4}},
-         {{inf, 0.25}}},
-        {"powers 1 and 0 of zero",
-         HEAD("") PARAM(
-             "a",
-             "1") "  %one = const() {value=1} : f32[]\n  %nil = const() {value=0} : f32[]\n"
-                  "  %u = pow(%a, %one) : f32[1]\n  %v = pow(%a, %nil) : f32[1]\n  %y = add(%u, %v) : f32[1]\n" SUM(
-                      "1", "0"),
-         {"a"},
-         {{0}},
-         {{1}}},
-        {"a guard that protects the value protects the slope",
-         HEAD("") PARAM("x", "3") "  %top = const() {value=1000} : f32[]\n  %sq = mul(%x, %x) : f32[3]\n"
-                                  "  %s = sum(%sq) {axes=[0]} : f32[]\n  %r = rsqrt(%s) : f32[]\n  %m = minimum(%r, "
-                                  "%top) : f32[]\n  %y = mul(%x, %m) : f32[3]\n" SUM("3", "0"),
-         {"x"},
-         {{0, 0, 0}},
-         {{1000, 1000, 1000}}},
-        {"a division by the larger of norm and eps",
-         HEAD("") PARAM("x", "3") "  %eps = const() {value=1e-3} : f32[]\n  %sq = mul(%x, %x) : f32[3]\n"
-                                  "  %s = sum(%sq) {axes=[0]} : f32[]\n  %r = sqrt(%s) : f32[]\n  %m = maximum(%r, "
-                                  "%eps) : f32[]\n  %y = div(%x, %m) : f32[3]\n" SUM("3", "0"),
-         {"x"},
-         {{0, 0, 0}},
-         {{1000, 1000, 1000}}},
-        {"an infinite loss under the mask",
-         HEAD("%m: bool[3]")
-             PARAM("x", "3") "  %r = log(%x) : f32[3]\n  %y, %n = loss_mean(%r, %m) : f32[], f32[]\n" SUM("", ""),
-         {"x", "m"},
-         {{0, 2, 4}, {0, 1, 1}},
-         {{0, 0.25, 0.125}}},
-        {"NaN in the branch not taken of smooth functions",
-         HEAD("%c: bool[2]") PARAM(
-             "x", "2") "  %t = tanh(%x) : f32[2]\n  %s = sigmoid(%t) : f32[2]\n  %e = erf(%s) : f32[2]\n"
-                       "  %g = gelu(%e) : f32[2]\n  %k = cos(%g) : f32[2]\n  %y = where(%c, %k, %x) : f32[2]\n" SUM(
-                           "2", "0"),
-         {"x", "c"},
-         {{nan_value, 3}, {0, 0}},
-         {{1, 1}}},
-        {"an infinity that is not looked up",
-         HEAD("%i: i32[1]")
-             PARAM("x", "1,2") "  %r = log(%x) : f32[1,2]\n  %y = gather(%r, %i) {axis=1} : f32[1]\n" SUM("1", "0"),
-         {"x", "i"},
-         {{0, 2}, {1}},
-         {{0, 0.5}}},
-        {"an infinity that is sliced away",
-         HEAD("")
-             PARAM("x", "2") "  %r = log(%x) : f32[2]\n  %y = slice(%r) {start=[1] stop=[2]} : f32[1]\n" SUM("1", "0"),
-         {"x"},
-         {{0, 2}},
-         {{0, 0.5}}},
-        {"an infinity that is dropped",
-         HEAD("%seed: i64[], %step: i32[]")
-             PARAM("x", "8") "  %r = rsqrt(%x) : f32[8]\n"
-                             "  %y = dropout(%r, %seed, %step) {rate=0.999999 stream=3} : f32[8]\n" SUM("8", "0"),
-         {"x"},
-         {{0}},
-         {{0}}},
-        {"kinks",
-         HEAD("") PARAM(
-             "x", "2") "  %u = abs(%x) : f32[2]\n  %v = relu(%x) : f32[2]\n  %y = add(%u, %v) : f32[2]\n" SUM("2", "0"),
-         {"x"},
-         {{0, -1}},
-         {{0, -1}}},
-        {"a tie of two is shared",
-         HEAD("") PARAM("a", "2") PARAM("b", "2") "  %y = maximum(%a, %b) : f32[2]\n" SUM("2", "0"),
-         {"a", "b"},
-         {{1, 2}, {1, 1}},
-         {{0.5, 1}, {0.5, 0}}},
-        {"equal maxima share",
-         HEAD("") PARAM("a", "2,3") "  %y = max(%a) {axes=[1]} : f32[2]\n" SUM("2", "0"),
-         {"a"},
-         {{1, 1, 0, 2, 3, 1}},
-         {{0.5, 0.5, 0, 0, 1, 0}}},
-        {"the first maximum of a window",
-         HEAD("") PARAM("x", "1,2,2,1") "  %y = max_pool(%x) {kernel=[2,2] stride=[2,2]} : f32[1,1,1,1]\n" SUM(
-             "1,1,1,1", "0,1,2,3"),
-         {"x"},
-         {{5, 5, 5, 1}},
-         {{1, 0, 0, 0}}},
-    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_case(&cases[i], false);
         check_case(&cases[i], true);
