@@ -11,6 +11,16 @@ if(MPC_SANITIZE)
   add_link_options(-fsanitize=${MPC_SANITIZE})
 endif()
 
+# mpc_embed(INPUT SYMBOL OUTPUT): a text file (ASCII) as the C string `const char *const SYMBOL`.
+function(mpc_embed input symbol output)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${input})
+  file(READ ${input} bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  string(REGEX REPLACE "(0x0a,)" "\\1\n" bytes "${bytes}")
+  file(CONFIGURE OUTPUT ${output} CONTENT
+    "extern const char *const ${symbol};\nstatic const char text[] = {\n${bytes}0};\nconst char *const ${symbol} = text;\n" @ONLY)
+endfunction()
+
 # mpc_layer(NAME LINK libs...): static library mpc_NAME of all C files below NAME/; generated parsers are compiled without warnings.
 function(mpc_layer name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
@@ -25,6 +35,10 @@ function(mpc_layer name)
     add_flex_bison_dependency(mpg_lexer mpg_parser)
     set(generated ${FLEX_mpg_lexer_OUTPUTS} ${BISON_mpg_parser_OUTPUTS})
     set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w")
+  endif()
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${name}/prelude_c.h)
+    mpc_embed(${CMAKE_SOURCE_DIR}/${name}/prelude_c.h mpc_prelude_c_text ${CMAKE_CURRENT_BINARY_DIR}/prelude_c_text.c)
+    list(APPEND generated ${CMAKE_CURRENT_BINARY_DIR}/prelude_c_text.c)
   endif()
   if(NOT sources)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/empty_${name}.c "typedef int mpc_empty_${name};\n")

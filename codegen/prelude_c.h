@@ -300,9 +300,9 @@ MPC_FN const void *mpc_collect(void *to, const void *p, int64_t stride, int64_t 
 MPC_FN vf mpc_keep_f(vf v, int64_t m, float rest) { return m >= 16 ? v : mpc_select_f(mpc_valid(m), v, mpc_splat(rest)); }
 MPC_FN vi mpc_keep_i(vi v, int64_t m, int32_t rest) { return m >= 16 ? v : mpc_select_i(mpc_valid(m), v, mpc_splat_i(rest)); }
 MPC_FN vl mpc_keep_l(vl v, int64_t m, int64_t rest) { return m >= 16 ? v : mpc_select_l(mpc_valid(m), v, mpc_splat_l(rest)); }
-MPC_FN vf mpc_add_f(vf a, vf b) { return a + b; }
-MPC_FN vi mpc_add_i(vi a, vi b) { return a + b; }
-MPC_FN vl mpc_add_l(vl a, vl b) { return a + b; }
+MPC_FN vf mpc_sum_f(vf a, vf b) { return a + b; }
+MPC_FN vi mpc_sum_i(vi a, vi b) { return a + b; }
+MPC_FN vl mpc_sum_l(vl a, vl b) { return a + b; }
 #define MPC_FOLD(name, type, step) \
     MPC_FN type name(type v) { \
         v = step(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)); \
@@ -310,13 +310,13 @@ MPC_FN vl mpc_add_l(vl a, vl b) { return a + b; }
         v = step(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
         return step(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)); \
     }
-MPC_FOLD(mpc_fold_sum_f, vf, mpc_add_f)
+MPC_FOLD(mpc_fold_sum_f, vf, mpc_sum_f)
 MPC_FOLD(mpc_fold_max_f, vf, mpc_max_f)
 MPC_FOLD(mpc_fold_min_f, vf, mpc_min_f)
-MPC_FOLD(mpc_fold_sum_i, vi, mpc_add_i)
+MPC_FOLD(mpc_fold_sum_i, vi, mpc_sum_i)
 MPC_FOLD(mpc_fold_max_i, vi, mpc_max_i)
 MPC_FOLD(mpc_fold_min_i, vi, mpc_min_i)
-MPC_FOLD(mpc_fold_sum_l, vl, mpc_add_l)
+MPC_FOLD(mpc_fold_sum_l, vl, mpc_sum_l)
 MPC_FOLD(mpc_fold_max_l, vl, mpc_max_l)
 MPC_FOLD(mpc_fold_min_l, vl, mpc_min_l)
 

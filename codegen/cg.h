@@ -1,0 +1,93 @@
+/* State of one code generation, shared by the files of this folder. The first error sticks in `status`; everything after it does
+ * nothing, so callers check once at the end. */
+#ifndef MPC_CODEGEN_CG_H
+#define MPC_CODEGEN_CG_H
+
+#include "base/array.h"
+#include "base/map.h"
+#include "codegen/codegen.h"
+#include "ir/strided.h"
+
+typedef struct mpc_cg {
+    const mpc_graph *g;
+    mpc_program *p;
+    mpc_arena *arena; /* the program's */
+    mpc_arena *scratch;
+    mpc_map *kernel_ids; /* by name */
+    uint32_t *buffer_of; /* by value that owns storage; MPC_NONE */
+    MPC_ARRAY(mpc_buffer) buffers;
+    MPC_ARRAY(mpc_kernel) kernels;
+    MPC_ARRAY(mpc_launch) launches;
+    uint32_t workspace; /* buffer of partial results, which live from one launch to the next */
+    uint64_t workspace_used, workspace_bytes; /* by the launches being made now; largest */
+    mpc_status status;
+} mpc_cg;
+
+bool mpc_cg_ok(const mpc_cg *cg);
+void mpc_cg_no_memory(mpc_cg *cg);
+void mpc_cg_fail(mpc_cg *cg, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- storage --- */
+mpc_value_id mpc_cg_owner(const mpc_cg *cg, mpc_value_id v);
+bool mpc_cg_is_state(const mpc_cg *cg, mpc_value_id v);
+/* Constants and ranges, through reshapes: the node that makes them, or NULL. They need no storage inside loops. */
+const mpc_node *mpc_cg_inlined(const mpc_cg *cg, mpc_value_id v);
+/* Its operand's (or its reader's) storage under another shape: no launch. */
+bool mpc_cg_is_free_view(const mpc_cg *cg, const mpc_node *n);
+/* Start of the storage and how the value lies in it. */
+mpc_pointer mpc_cg_layout(mpc_cg *cg, mpc_value_id v, mpc_strided *layout);
+mpc_pointer mpc_cg_pointer(mpc_cg *cg, mpc_value_id v); /* dense */
+mpc_pointer mpc_cg_workspace(mpc_cg *cg, uint64_t bytes);
+
+/* --- kernels and launches --- */
+typedef struct mpc_cg_args { /* arguments of one instance while they are collected */
+    MPC_ARRAY(mpc_pointer) pointers;
+    MPC_ARRAY(int64_t) ints;
+    MPC_ARRAY(float) floats;
+    int64_t units;
+    bool failed;
+} mpc_cg_args;
+uint32_t mpc_cg_add_pointer(mpc_cg_args *a, mpc_pointer p); /* index in p[] */
+uint32_t mpc_cg_add_int(mpc_cg_args *a, int64_t i); /* index in n[] */
+uint32_t mpc_cg_add_float(mpc_cg_args *a, float f); /* index in f[] */
+void mpc_cg_free_args(mpc_cg_args *a);
+
+/* Body of a kernel: what stands between the braces; it sees p, n, f, begin, end, scratch. Equal bodies are one kernel. */
+uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes);
+/* A launch of one instance on behalf of node `n`, writing `result`; frees `args`. NULL after an error. The pointer is good until the next launch. */
+mpc_launch *mpc_cg_add_launch(mpc_cg *cg, const mpc_node *n, mpc_value_id result, uint32_t kernel, mpc_cg_args *args);
+mpc_launch *mpc_cg_new_launch(mpc_cg *cg, const mpc_node *n, mpc_value_id result, mpc_launch_kind kind);
+void mpc_cg_add_instance(mpc_cg *cg, mpc_launch *launch, mpc_cg_args *args);
+void mpc_cg_add_result(mpc_cg *cg, mpc_launch *launch, mpc_value_id result);
+
+/* Equal neighbours that don't depend on each other become one launch with several instances. */
+void mpc_cg_merge_launches(mpc_cg *cg);
+
+/* --- what each kind of node becomes --- */
+void mpc_cg_loop(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
+void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n);
+void mpc_cg_conv(mpc_cg *cg, const mpc_node *n);
+void mpc_cg_copy(mpc_cg *cg, const mpc_node *n); /* transpose, slice, pad, concat, expand, reshape: strided copies */
+void mpc_cg_fill(mpc_cg *cg, const mpc_node *n); /* const and range that need storage */
+void mpc_cg_gather(mpc_cg *cg, const mpc_node *n); /* embedding and its gradient */
+void mpc_cg_pool(mpc_cg *cg, const mpc_node *n);
+void mpc_cg_norm(mpc_cg *cg, const mpc_node *n); /* global_norm */
+void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n); /* a reduction that has no iteration space */
+
+/* Sums (max, min) `units` partial rows of `cols` in order, rounded to `to`; `class`: f, i or l. One instance of a launch. */
+typedef struct mpc_cg_fold {
+    const char *op;
+    char lanes;
+    mpc_pointer partial;
+    int64_t units, cols;
+    mpc_value_id result;
+} mpc_cg_fold;
+void mpc_cg_fold_partials(mpc_cg *cg, const mpc_node *n, const mpc_cg_fold *folds, uint32_t count);
+
+/* Lane class of a format: f (floats), i (i32, u8), l (i64), b (bool). */
+char mpc_cg_lanes(mpc_format format);
+bool mpc_cg_rounds(mpc_format format); /* values in lanes must be rounded to it: f16, bf16, 8-bit, u8 */
+
+extern const char *const mpc_prelude_c_text;
+
+#endif

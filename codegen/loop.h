@@ -1,0 +1,84 @@
+/* A fusion group as a kernel description: members, what they read from memory, in which pass over a row (loop) each value is made, what is
+ * kept from one loop to a later one. loop.c fills it, loop_emit.c prints it.
+ *
+ * A row is walked in loops 0, 1, ...: a value that needs a reduction of loop k is made in loop k + 1 or later. Values without columns
+ * ("row values") live between loops with the same number in all lanes; stage s is before loop s. */
+#ifndef MPC_CODEGEN_LOOP_H
+#define MPC_CODEGEN_LOOP_H
+
+#include "codegen/cg.h"
+#include "ir/space.h"
+
+enum { MPC_LOOP_ACCESSES = MPC_SPACE_NODES * MPC_SPACE_OPERANDS, MPC_LOOP_LOOPS = 30 };
+
+typedef enum mpc_ref_kind { MPC_REF_MEMBER, MPC_REF_ACCESS, MPC_REF_CONST } mpc_ref_kind;
+typedef struct mpc_ref { /* what an operand of a member is */
+    mpc_ref_kind kind;
+    uint32_t index;
+    mpc_format format;
+} mpc_ref;
+
+typedef struct mpc_access { /* a value from outside, read with one pattern */
+    mpc_value_id owner; /* of the storage; of a range: the range */
+    mpc_format format;
+    mpc_atoms atoms;
+    bool range; /* no memory: the number is the offset */
+    uint32_t pointer;
+} mpc_access;
+
+typedef struct mpc_loop_const {
+    mpc_value_id value;
+    mpc_format format;
+    uint32_t argument; /* in f[] or n[] */
+} mpc_loop_const;
+
+typedef struct mpc_loop_member {
+    const mpc_node *node;
+    const mpc_op *op;
+    mpc_format format; /* of the result */
+    mpc_ref ref[MPC_SPACE_OPERANDS];
+    bool row_value;
+    uint32_t when; /* loop (columns) or stage (row values) in which it is made; of a reduction: the loop it runs over */
+    uint32_t needed; /* loops that want it, one bit each */
+    bool saved; /* kept in a scratch row */
+    uint32_t scratch_row;
+    bool stored, in_place;
+    uint32_t pointer; /* where it is stored; of OVER: its partials or its result */
+    uint32_t extra; /* random_uniform: n[] of the stream */
+    bool dropped; /* a select that `when` of the launch makes unnecessary: it is its second operand */
+} mpc_loop_member;
+
+typedef struct mpc_loop {
+    mpc_cg *cg;
+    const mpc_node_id *nodes;
+    uint32_t count;
+    mpc_space space;
+    mpc_loop_member member[MPC_SPACE_NODES];
+    mpc_access access[MPC_LOOP_ACCESSES];
+    uint32_t access_count;
+    mpc_loop_const constant[MPC_LOOP_ACCESSES];
+    uint32_t const_count;
+    uint32_t loops, scratch_rows;
+    int64_t per_unit; /* rows, or columns of a block */
+    int64_t units;
+    bool has_over;
+    uint32_t digits[MPC_SPACE_ATOMS]; /* n[] of the extents of row atoms, when some access needs them */
+    uint32_t strides[MPC_LOOP_ACCESSES][MPC_SPACE_ATOMS]; /* n[] */
+    bool has_digits;
+    mpc_cg_args args;
+    mpc_value_id condition; /* when: bool scalar, MPC_NONE */
+} mpc_loop;
+
+/* n[0], n[1], ... of every loop kernel. */
+enum { MPC_LOOP_ARG_PER_UNIT, MPC_LOOP_ARG_ROWS, MPC_LOOP_ARG_COLS, MPC_LOOP_ARG_SCRATCH };
+
+/* false: error in cg->status. */
+bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
+void mpc_loop_print(const mpc_loop *l, mpc_str *body);
+
+/* Does a pattern vary over some, but not all, rows? Then its offset is a sum over digits of the row number. */
+bool mpc_loop_is_general(const mpc_loop *l, mpc_atoms atoms);
+/* "v3 = ..." of an elementwise member: expression text with conversions and rounding. */
+void mpc_loop_expression(const mpc_loop *l, const mpc_loop_member *m, mpc_str *out);
+
+#endif
