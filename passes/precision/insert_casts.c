@@ -29,25 +29,51 @@ static void plan_formats(inserter *s) {
     }
 }
 
-/* The value in format `to`. */
-static mpc_value_id converted(inserter *s, mpc_value_id v, mpc_format to) {
+static mpc_value_id *cast_of(inserter *s, mpc_value_id v, mpc_format to) {
+    return &s->casts[(size_t)v * MPC_FMT_count + to];
+}
+
+static void dress_conversion(inserter *s, mpc_value_id v, mpc_format to) {
     const mpc_graph *g = s->rw.in;
-    if (s->format[v] == to) return s->rw.map[v];
-    mpc_value_id *cast = &s->casts[(size_t)v * MPC_FMT_count + to];
-    if (*cast != MPC_NONE) return *cast;
     const mpc_node *producer = mpc_producer(g, v);
-    mpc_attr_arg attrs[2] = {MPC_A_FORMAT("to", to), MPC_A_STR("by", "autocast")};
-    char *name = mpc_arena_printf(s->rw.scratch, "%s.%s", mpc_value_name(g, v), mpc_format_get(to)->name);
-    if (name == NULL) {
-        mpc_builder_fail(s->rw.b, "out of memory");
-        return MPC_NONE;
-    }
+    const char *name = mpc_arena_printf(s->rw.scratch, "%s.%s", mpc_value_name(g, v), mpc_format_get(to)->name);
+    if (name == NULL) mpc_builder_fail(s->rw.b, "out of memory");
     mpc_builder_set_loc(s->rw.b, producer == NULL ? (mpc_loc){0} : producer->loc);
     mpc_builder_set_origin(s->rw.b, producer == NULL ? 0 : producer->origin);
     mpc_builder_set_why(s->rw.b, 0);
-    mpc_builder_set_name(s->rw.b, name);
-    *cast = mpc_build(s->rw.b, MPC_OP_cast, &s->rw.map[v], 1, attrs, 2);
-    return *cast;
+    mpc_builder_set_name(s->rw.b, name == NULL ? "cast" : name);
+}
+
+/* A view that keeps all elements: it may as well look at the converted source, which others may share. */
+static bool is_relabeling(const mpc_node *n) {
+    return n != NULL && (n->op == MPC_OP_reshape || n->op == MPC_OP_transpose || n->op == MPC_OP_expand);
+}
+
+/* The value in format `to`: through relabeling views back to the source, a cast there, and the views again. */
+static mpc_value_id converted(inserter *s, mpc_value_id v, mpc_format to) {
+    enum { MAX_VIEWS = 16 };
+    const mpc_graph *g = s->rw.in;
+    mpc_value_id chain[MAX_VIEWS];
+    uint32_t length = 0;
+    while (s->format[v] != to && *cast_of(s, v, to) == MPC_NONE && length < MAX_VIEWS &&
+           is_relabeling(mpc_producer(g, v)) && s->format[mpc_operand(g, mpc_producer(g, v), 0)] == s->format[v]) {
+        chain[length++] = v;
+        v = mpc_operand(g, mpc_producer(g, v), 0);
+    }
+    mpc_value_id now = s->format[v] == to ? s->rw.map[v] : *cast_of(s, v, to);
+    if (now == MPC_NONE) {
+        mpc_attr_arg attrs[2] = {MPC_A_FORMAT("to", to), MPC_A_STR("by", "autocast")};
+        dress_conversion(s, v, to);
+        now = *cast_of(s, v, to) = mpc_build(s->rw.b, MPC_OP_cast, &s->rw.map[v], 1, attrs, 2);
+    }
+    while (length-- > 0) {
+        const mpc_node *view = mpc_producer(g, chain[length]);
+        mpc_attr_arg attr; /* shape or perm: relabeling views have one attribute */
+        if (view->attr_count == 1) mpc_rewrite_attrs(g, view, &attr);
+        dress_conversion(s, chain[length], to);
+        now = *cast_of(s, chain[length], to) = mpc_build(s->rw.b, view->op, &now, 1, &attr, view->attr_count);
+    }
+    return now;
 }
 
 static bool is_const(const mpc_graph *g, mpc_value_id v) {

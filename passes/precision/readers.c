@@ -53,6 +53,23 @@ typedef struct reading { /* of one operand by one node */
     bool wants, gains;
 } reading;
 
+/* The backward half of a norm or a softmax: its operands are activations and their gradients, which keep their value's
+ * format even where the result is f32. */
+static bool is_backward_of_activation(const mpc_plan *p, mpc_node_id id, uint32_t operand) {
+    const mpc_graph *g = p->g;
+    const mpc_node *n = &g->nodes[id];
+    mpc_value_id x = mpc_operand(g, n, operand), y = mpc_result(n, 0);
+    return n->origin != 0 && mpc_node_stores_low(g, id) && !p->fixed.result[y] &&
+           mpc_type_elements(mpc_value_type(g, x)) == mpc_type_elements(mpc_value_type(g, y));
+}
+
+static reading read_high(const mpc_plan *p, mpc_node_id id, uint32_t operand) {
+    const mpc_node *n = &p->g->nodes[id];
+    if (p->fixed.operand[n->operand_begin + operand]) return (reading){false, false};
+    bool low = mpc_node_stores_low(p->g, id) && first_result_wanted(p, n);
+    return (reading){low && operand == 0, low || is_backward_of_activation(p, id, operand)};
+}
+
 static reading read_by_class(const mpc_plan *p, mpc_node_id id, uint32_t operand) {
     const mpc_node *n = &p->g->nodes[id];
     bool fixed = p->fixed.operand[n->operand_begin + operand], narrow = mpc_format_is_low(p->low);
@@ -61,10 +78,8 @@ static reading read_by_class(const mpc_plan *p, mpc_node_id id, uint32_t operand
         return (reading){false, false};
     case MPC_CLASS_LOW:
         return (reading){narrow && !fixed, narrow && !fixed};
-    case MPC_CLASS_HIGH: {
-        bool low = mpc_node_stores_low(p->g, id) && first_result_wanted(p, n) && !fixed;
-        return (reading){low && operand == 0, low};
-    }
+    case MPC_CLASS_HIGH:
+        return read_high(p, id, operand);
     case MPC_CLASS_FOLLOW:
     case MPC_CLASS_CLEAR:
         break;
@@ -80,6 +95,26 @@ static reading read_operand(const mpc_plan *p, mpc_node_id id, uint32_t operand)
     return (reading){low, low};
 }
 
+/* Every reader takes it low, directly or behind views. */
+static bool takes_it_low(const mpc_plan *p, mpc_node_id id, reading r) {
+    const mpc_node *n = &p->g->nodes[id];
+    const mpc_op *op = mpc_node_op(p->g, id);
+    if (op->cls == MPC_CLASS_LOW) return r.wants;
+    return op->kind == MPC_KIND_VIEW && p->only_wanted[mpc_result(n, 0)] && p->read[mpc_result(n, 0)];
+}
+
+static void read_node(mpc_plan *p, mpc_node_id id) {
+    const mpc_node *n = &p->g->nodes[id];
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(p->g, n, i);
+        reading r = read_operand(p, id, i);
+        p->read[v] = true;
+        if (r.wants) p->wanted_by[v] = id;
+        if (r.gains) p->only_f32[v] = false;
+        if (!takes_it_low(p, id, r)) p->only_wanted[v] = false;
+    }
+}
+
 void mpc_plan_read_backwards(mpc_plan *p) {
     const mpc_graph *g = p->g;
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -89,16 +124,5 @@ void mpc_plan_read_backwards(mpc_plan *p) {
     }
     for (uint32_t i = 0; i < g->output_count; i++) p->only_wanted[g->outputs[i].value] = false;
     for (uint32_t i = 0; i < g->next_count; i++) p->only_wanted[g->nexts[i].value] = false;
-    for (mpc_node_id id = g->node_count; id-- > 0;) {
-        const mpc_node *n = &g->nodes[id];
-        bool low_op = mpc_node_op(g, id)->cls == MPC_CLASS_LOW;
-        for (uint32_t i = 0; i < n->operand_count; i++) {
-            mpc_value_id v = mpc_operand(g, n, i);
-            reading r = read_operand(p, id, i);
-            p->read[v] = true;
-            if (r.wants) p->wanted_by[v] = id;
-            if (r.gains) p->only_f32[v] = false;
-            if (!(r.wants && low_op)) p->only_wanted[v] = false;
-        }
-    }
+    for (mpc_node_id id = g->node_count; id-- > 0;) read_node(p, id);
 }

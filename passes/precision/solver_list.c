@@ -56,7 +56,10 @@ static void solve_low(mpc_plan *p, mpc_node_id id) {
     bool f32 = result_stays_f32(p, n);
     mpc_decision d = decision_of(p, id, p->low, f32 ? MPC_FMT_f32 : p->low);
     mpc_format acc = d.acc == MPC_FMT_none ? MPC_FMT_f32 : d.acc;
-    mpc_plan_decide(p, id, d, "LOW: reads %s, accumulates %s (N01)%s", format_name(p->low), format_name(acc),
+    const mpc_op *op = mpc_node_op(p->g, id);
+    char buffer[RULE_SIZE];
+    const char *rule = op->kind == MPC_KIND_COMPOSITE ? cited_rule(op, " (N01)", buffer) : " (N01)";
+    mpc_plan_decide(p, id, d, "LOW: reads %s, accumulates %s%s%s", format_name(p->low), format_name(acc), rule,
                     f32 ? "; stores f32, no reader gains from less (N60)" : "");
 }
 
