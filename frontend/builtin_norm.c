@@ -1,0 +1,167 @@
+/* Normalisation, attention and what draws random numbers. Statistics of a batch norm are states that move in training only; under a
+ * frozen path it uses them and leaves them alone. */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/fe_builtins.h"
+
+static bool channels_of(fe_call *c, fe_value x, int64_t *size) {
+    const mpc_type *t = x.kind == FE_TENSOR ? fe_type(x) : NULL;
+    if (t && t->rank >= 2) {
+        *size = t->dims[t->rank - 1];
+        return true;
+    }
+    if (t) fe_error(c->e->d, "E021", fe_arg_span(c, 0), "%s needs at least two axes; this is %s", c->fn->name, fe_shape_text(c->e, x));
+    return false;
+}
+
+fe_value fe_fn_layer_norm(fe_call *c) {
+    static const fe_init ones = {.kind = FE_INIT_ONES}, zeros = {.kind = FE_INIT_ZEROS};
+    fe_value x = fe_arg_float_tensor(c, 0);
+    double eps = fe_arg_float(c, 1, 1e-5);
+    int64_t size = 0;
+    if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
+    fe_op o = fe_op_begin(c->e, c->at, MPC_OP_layer_norm, c->name);
+    fe_op_in(&o, x);
+    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, &ones));
+    fe_op_in(&o, fe_make_param(c, "bias", 1, &size, &zeros));
+    fe_op_attr(&o, MPC_A_FLOAT("eps", eps));
+    return fe_op_end(&o);
+}
+
+fe_value fe_fn_rms_norm(fe_call *c) {
+    static const fe_init ones = {.kind = FE_INIT_ONES};
+    fe_elab *e = c->e;
+    fe_value x = fe_arg_float_tensor(c, 0);
+    double eps = fe_arg_float(c, 1, 1e-6);
+    int64_t size = 0;
+    if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
+    int64_t axis = fe_type(x)->rank - 1;
+    fe_value weight = fe_make_param(c, "weight", 1, &size, &ones);
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_mean, NULL);
+    fe_op_in(&o, fe_emit2(e, c->at, MPC_OP_mul, x, x, NULL));
+    fe_op_attr(&o, MPC_A_INTS("axes", &axis, 1));
+    fe_op_attr(&o, MPC_A_BOOL("keep", true));
+    fe_value scale = fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", fe_op_end(&o), fe_float(eps), NULL), NULL);
+    return fe_binary(e, c->at, "*", fe_binary(e, c->at, "*", x, scale, NULL), weight, c->name ? c->name : "rms_norm");
+}
+
+/* Statistics as they stand: an earlier application in this step has moved them already. */
+static fe_value current(fe_call *c, const char *suffix, fe_value state) {
+    fe_param *p = fe_find_param(c->e, fe_format(c->e, "%s.%s", c->path, suffix));
+    return p && state.kind == FE_TENSOR ? fe_tensor_value(c->e, p->latest, c->at->span) : FE_POISONED;
+}
+
+static void move_statistic(fe_call *c, const char *suffix, fe_value y, uint32_t result) {
+    fe_param *p = fe_find_param(c->e, fe_format(c->e, "%s.%s", c->path, suffix));
+    if (p && y.kind == FE_TENSOR) p->latest = y.t->id + result;
+}
+
+fe_value fe_fn_batch_norm(fe_call *c) {
+    static const fe_init ones = {.kind = FE_INIT_ONES}, zeros = {.kind = FE_INIT_ZEROS};
+    fe_elab *e = c->e;
+    fe_value x = fe_arg_float_tensor(c, 0);
+    double momentum = fe_arg_float(c, 1, 0.1), eps = fe_arg_float(c, 2, 1e-5);
+    const fe_init *scale = fe_arg_init(c, 3, &ones);
+    int64_t size = 0;
+    if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
+    if (c->layer && c->layer->applied == 1 && e->phase == MPC_PHASE_TRAIN)
+        fe_warning(e->d, "W104", c->at->span, "the statistics of `%s` mix both of its applications", c->path);
+    fe_value gamma = fe_make_param(c, "weight", 1, &size, scale), beta = fe_make_param(c, "bias", 1, &size, &zeros);
+    fe_value mean = fe_make_stat(c, "running_mean", size, false), var = fe_make_stat(c, "running_var", size, true);
+    bool moves = e->phase == MPC_PHASE_TRAIN && !fe_norm_frozen(e, c->path);
+    fe_op o = fe_op_begin(e, c->at, moves ? MPC_OP_batch_norm : MPC_OP_batch_norm_eval, c->name ? c->name : "batch_norm");
+    fe_op_in(&o, x);
+    fe_op_in(&o, gamma);
+    fe_op_in(&o, beta);
+    fe_op_in(&o, moves ? current(c, "running_mean", mean) : mean);
+    fe_op_in(&o, moves ? current(c, "running_var", var) : var);
+    fe_op_attr(&o, MPC_A_FLOAT("eps", eps));
+    if (moves) fe_op_attr(&o, MPC_A_FLOAT("momentum", momentum));
+    fe_value y = fe_op_end(&o);
+    if (moves) move_statistic(c, "running_mean", y, 3);
+    if (moves) move_statistic(c, "running_var", y, 4);
+    return y;
+}
+
+static bool heads_fit(fe_call *c) {
+    const mpc_type *q = fe_arg_type(c, 0), *k = fe_arg_type(c, 1), *v = fe_arg_type(c, 2);
+    bool ok = q->rank == 4 && k->rank == 4 && v->rank == 4;
+    if (ok && q->dims[2] != k->dims[2] && k->dims[2] > 0 && q->dims[2] % k->dims[2] == 0) {
+        fe_error(c->e->d, "E009", fe_arg_span(c, 1), "fewer key than query heads are not supported yet");
+        return false;
+    }
+    ok = ok && memcmp(k->dims, v->dims, 3 * sizeof *k->dims) == 0 && q->dims[0] == k->dims[0] && q->dims[2] == k->dims[2] && q->dims[3] == k->dims[3] && v->dims[3] == q->dims[3];
+    if (ok) return true;
+    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", c->at->span, "attention takes q [batch, time, heads, size] and k, v of the same heads and size");
+    fe_label(&r, "q %s, k %s, v %s", fe_shape_text(c->e, c->v[0]), fe_shape_text(c->e, c->v[1]), fe_shape_text(c->e, c->v[2]));
+    fe_send(&r);
+    return false;
+}
+
+fe_value fe_fn_attention(fe_call *c) {
+    fe_value q = fe_arg_float_tensor(c, 0), k = fe_arg_float_tensor(c, 1), v = fe_arg_float_tensor(c, 2);
+    fe_value mask = fe_given(c, 3) ? fe_arg_tensor(c, 3) : FE_POISONED;
+    bool causal = fe_arg_bool(c, 4, false);
+    if (c->bad || !heads_fit(c)) return FE_POISONED;
+    double scale = fe_arg_float(c, 5, 1 / sqrt((double)fe_type(q)->dims[3]));
+    if (c->bad) return FE_POISONED;
+    fe_op o = fe_op_begin(c->e, c->at, MPC_OP_attention, c->name);
+    fe_op_in(&o, q);
+    fe_op_in(&o, k);
+    fe_op_in(&o, v);
+    if (fe_given(c, 3)) fe_op_in(&o, mask);
+    fe_op_attr(&o, MPC_A_BOOL("causal", causal));
+    fe_op_attr(&o, MPC_A_FLOAT("scale", scale));
+    return fe_op_end(&o);
+}
+
+fe_value fe_fn_dropout(fe_call *c) {
+    fe_elab *e = c->e;
+    fe_value x = fe_arg_float_tensor(c, 0), seed, step;
+    double rate = fe_arg_float(c, 1, 0);
+    if (c->bad) return FE_POISONED;
+    if (!(rate >= 0 && rate < 1)) {
+        fe_error(e->d, "E017", fe_arg_span(c, 1), "dropout's rate lies in [0, 1), this is %g", rate);
+        return FE_POISONED;
+    }
+    if (rate == 0 || e->phase != MPC_PHASE_TRAIN) return x;
+    if (!fe_rng(e, c->at, &seed, &step)) return FE_POISONED;
+    const char *name = c->name ? c->name : "dropout";
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_dropout, name);
+    fe_op_in(&o, x);
+    fe_op_in(&o, seed);
+    fe_op_in(&o, step);
+    fe_op_attr(&o, MPC_A_FLOAT("rate", rate));
+    fe_op_attr(&o, MPC_A_INT("stream", fe_stream(e, name)));
+    return fe_op_end(&o);
+}
+
+static fe_value uniform(fe_call *c, const int64_t *dims, uint32_t n, const char *name) {
+    fe_value seed, step;
+    if (!fe_rng(c->e, c->at, &seed, &step)) return FE_POISONED;
+    fe_op o = fe_op_begin(c->e, c->at, MPC_OP_random_uniform, name);
+    fe_op_in(&o, seed);
+    fe_op_in(&o, step);
+    fe_op_attr(&o, MPC_A_INTS("shape", dims, n));
+    fe_op_attr(&o, MPC_A_INT("stream", fe_stream(c->e, name)));
+    return fe_op_end(&o);
+}
+
+/* Box-Muller on two draws; 1 - u is never 0. */
+static fe_value normal(fe_call *c, const int64_t *dims, uint32_t n) {
+    fe_elab *e = c->e;
+    fe_value u = uniform(c, dims, n, "radius"), w = uniform(c, dims, n, "angle");
+    fe_value radius = fe_emit1(e, c->at, MPC_OP_log, fe_binary(e, c->at, "-", fe_float(1), u, NULL), NULL);
+    radius = fe_emit1(e, c->at, MPC_OP_sqrt, fe_binary(e, c->at, "*", radius, fe_float(-2), NULL), NULL);
+    fe_value angle = fe_emit1(e, c->at, MPC_OP_cos, fe_binary(e, c->at, "*", w, fe_float(6.283185307179586), NULL), NULL);
+    return fe_binary(e, c->at, "*", radius, angle, c->name ? c->name : "random_normal");
+}
+
+fe_value fe_fn_random(fe_call *c) {
+    int64_t dims[MPC_MAX_RANK];
+    uint32_t n = fe_arg_ints(c, 0, dims, MPC_MAX_RANK, 1);
+    if (c->bad) return FE_POISONED;
+    if (strcmp(c->fn->name, "random_normal") == 0) return normal(c, dims, n);
+    return uniform(c, dims, n, c->name ? c->name : "random_uniform");
+}

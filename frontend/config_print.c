@@ -1,0 +1,110 @@
+/* The completed file: what was run, readable and loadable. Constants and the train section are written with their final values, the rest
+ * as it stands in the file. With origins, each line says where its value came from. */
+#include <string.h>
+
+#include "frontend/fe_train.h"
+
+static void print_origin(const mpc_model *m, bool origins, mpc_span span, fe_origin origin, const char *command, mpc_str *out) {
+    if (origins && origin == FE_FROM_DEFAULT) mpc_str_append(out, "  # default");
+    else if (origins && origin == FE_FROM_COMMAND) mpc_str_printf(out, "  # %s", command);
+    else if (origins) {
+        uint32_t line = 0, column = 0;
+        fe_locate(m, span, &line, &column);
+        mpc_str_printf(out, "  # %s:%u", mpc_sources_name(mpc_context_sources(m->ctx), span.file), line);
+    }
+    mpc_str_append(out, "\n");
+}
+
+static void append_source(const mpc_model *m, mpc_span span, mpc_str *out) {
+    size_t length = 0;
+    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), span.file, &length);
+    if (text && span.end <= length) mpc_str_append_n(out, text + span.begin, span.end - span.begin);
+}
+
+static void print_items(const mpc_model *m, bool origins, mpc_str *out) {
+    for (size_t i = 0; i < m->consts.count; i++) {
+        const fe_const *c = &m->consts.data[i];
+        mpc_str_printf(out, "const %s = ", c->item->text);
+        append_source(m, c->expr->span, out);
+        print_origin(m, origins, c->item->span, c->command ? FE_FROM_COMMAND : FE_FROM_FILE, c->command, out);
+    }
+    for (const fe_ast *i = m->items.first; i; i = i->next) {
+        if (i->kind != AST_BLOCK && i->kind != AST_MODEL) continue;
+        mpc_str_append(out, "\n");
+        append_source(m, i->span, out);
+        mpc_str_append(out, "\n");
+    }
+}
+
+static void print_data(const mpc_model *m, bool origins, mpc_str *out) {
+    if (!m->sources.count && !m->mappings.count) return;
+    mpc_str_append(out, "\ndata {\n");
+    for (size_t i = 0; i < m->source_settings.count; i++) {
+        const fe_setting *s = &m->source_settings.data[i];
+        mpc_str_printf(out, "    %s = %s", s->key, s->text);
+        print_origin(m, origins, s->span, s->origin, s->command, out);
+    }
+    for (size_t i = 0; i < m->mappings.count; i++) {
+        const fe_ast *e = m->mappings.data[i];
+        mpc_str_printf(out, "    input %s = ", e->text);
+        append_source(m, e->kid[0]->span, out);
+        print_origin(m, origins, e->span, FE_FROM_FILE, NULL, out);
+    }
+    mpc_str_append(out, "}\n");
+}
+
+static void print_quoted(const char *text, mpc_str *out) {
+    mpc_str_append(out, "\"");
+    for (; *text; text++) {
+        if (*text == '\n' || *text == '\t') mpc_str_append(out, *text == '\n' ? "\\n" : "\\t");
+        else {
+            if (*text == '"' || *text == '\\') mpc_str_append(out, "\\");
+            mpc_str_append_n(out, text, 1);
+        }
+    }
+    mpc_str_append(out, "\"");
+}
+
+static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
+    if (m->params.count) mpc_str_append(out, "\nparams {\n");
+    for (size_t i = 0; i < m->params.count; i++) {
+        const fe_selector *s = &m->params.data[i];
+        mpc_str_append(out, "    ");
+        print_quoted(s->glob, out);
+        mpc_str_append(out, " {");
+        print_origin(m, origins, s->span, FE_FROM_FILE, NULL, out);
+        for (const fe_ast *e = s->entries; e; e = e->next) {
+            mpc_str_printf(out, "        %s = ", e->text);
+            append_source(m, e->kid[0]->span, out);
+            mpc_str_append(out, "\n");
+        }
+        mpc_str_append(out, "    }\n");
+    }
+    if (m->params.count) mpc_str_append(out, "}\n");
+    if (m->policy.count) mpc_str_append(out, "\npolicy {\n");
+    for (size_t i = 0; i < m->policy.count; i++) {
+        const fe_selector *s = &m->policy.data[i];
+        mpc_str_append(out, "    ");
+        if (s->is_op) mpc_str_append(out, s->glob);
+        else print_quoted(s->glob, out);
+        mpc_str_printf(out, " = %s", mpc_format_get(s->format)->name);
+        print_origin(m, origins, s->span, FE_FROM_FILE, NULL, out);
+    }
+    if (m->policy.count) mpc_str_append(out, "}\n");
+}
+
+void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) {
+    print_items(m, origins, out);
+    print_data(m, origins, out);
+    print_selectors(m, origins, out);
+    mpc_str_append(out, "\ntrain {\n");
+    for (size_t k = 0; fe_train_key_at(k); k++) {
+        for (size_t i = 0; i < m->train.count; i++) {
+            const fe_setting *s = &m->train.data[i];
+            if (strcmp(s->key, fe_train_key_at(k)->name) != 0) continue;
+            mpc_str_printf(out, "    %s = %s", s->key, s->text);
+            print_origin(m, origins, s->span, s->origin, s->command, out);
+        }
+    }
+    mpc_str_append(out, "}\n");
+}

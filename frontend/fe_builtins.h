@@ -1,0 +1,70 @@
+/* The functions behind the table of builtins.c, by family. */
+#ifndef MPC_FRONTEND_FE_BUILTINS_H
+#define MPC_FRONTEND_FE_BUILTINS_H
+
+#include "frontend/fe_elab.h"
+
+/* builtin_math.c */
+fe_value fe_fn_binary(fe_call *c);
+fe_value fe_fn_unary(fe_call *c);
+fe_value fe_fn_silu(fe_call *c);
+fe_value fe_fn_softplus(fe_call *c);
+fe_value fe_fn_square(fe_call *c);
+fe_value fe_fn_leaky_relu(fe_call *c);
+fe_value fe_fn_clamp(fe_call *c);
+fe_value fe_fn_where(fe_call *c);
+fe_value fe_fn_stop(fe_call *c);
+fe_value fe_fn_cast(fe_call *c);
+fe_value fe_fn_reduce(fe_call *c);
+fe_value fe_fn_argmax(fe_call *c);
+fe_value fe_fn_softmax(fe_call *c);
+fe_value fe_fn_l2_normalize(fe_call *c);
+fe_value fe_fn_matmul(fe_call *c);
+/* log(1 + exp(x)) without overflow */
+fe_value fe_softplus(fe_call *c, fe_value x, const char *name);
+
+/* builtin_shape.c */
+fe_value fe_fn_reshape(fe_call *c);
+fe_value fe_fn_flatten(fe_call *c);
+fe_value fe_fn_transpose(fe_call *c);
+fe_value fe_fn_split(fe_call *c);
+fe_value fe_fn_unstack(fe_call *c);
+fe_value fe_fn_concat(fe_call *c);
+fe_value fe_fn_stack(fe_call *c);
+fe_value fe_fn_expand(fe_call *c);
+fe_value fe_fn_gather(fe_call *c);
+fe_value fe_fn_one_hot(fe_call *c);
+fe_value fe_fn_range(fe_call *c);
+fe_value fe_fn_filled(fe_call *c);
+fe_value fe_fn_shape(fe_call *c);
+fe_value fe_fn_len(fe_call *c);
+fe_value fe_fn_int(fe_call *c);
+fe_value fe_fn_float(fe_call *c);
+
+/* builtin_layer.c */
+fe_value fe_fn_normal(fe_call *c);
+fe_value fe_fn_uniform(fe_call *c);
+fe_value fe_fn_constant(fe_call *c);
+fe_value fe_fn_named_init(fe_call *c);
+fe_value fe_fn_param(fe_call *c);
+fe_value fe_fn_linear(fe_call *c);
+fe_value fe_fn_conv2d(fe_call *c);
+fe_value fe_fn_embedding(fe_call *c);
+fe_value fe_fn_pool(fe_call *c);
+fe_value fe_fn_global_avg_pool(fe_call *c);
+
+/* builtin_norm.c */
+fe_value fe_fn_layer_norm(fe_call *c);
+fe_value fe_fn_rms_norm(fe_call *c);
+fe_value fe_fn_batch_norm(fe_call *c);
+fe_value fe_fn_attention(fe_call *c);
+fe_value fe_fn_dropout(fe_call *c);
+fe_value fe_fn_random(fe_call *c);
+
+/* builtin_loss.c */
+fe_value fe_fn_cross_entropy(fe_call *c);
+fe_value fe_fn_perplexity(fe_call *c);
+fe_value fe_fn_accuracy(fe_call *c);
+fe_value fe_fn_pairwise_loss(fe_call *c);
+
+#endif

@@ -1,0 +1,95 @@
+/* A loaded model: the tree with its sections evaluated. Everything lives in the model's arena. */
+#ifndef MPC_FRONTEND_FE_MODEL_H
+#define MPC_FRONTEND_FE_MODEL_H
+
+#include "base/array.h"
+#include "frontend/ast.h"
+#include "frontend/fe_diag.h"
+#include "frontend/fe_value.h"
+#include "frontend/frontend.h"
+
+typedef enum fe_origin { FE_FROM_FILE, FE_FROM_DEFAULT, FE_FROM_COMMAND } fe_origin;
+
+typedef struct fe_const {
+    const fe_ast *item;
+    const fe_ast *expr; /* the override's when there is one */
+    const char *command; /* "--const width=64", or NULL */
+    bool used;
+} fe_const;
+
+typedef struct fe_block {
+    const fe_ast *item;
+    bool used;
+} fe_block;
+
+/* One key of a section, with where its value came from. */
+typedef struct fe_setting {
+    const char *key;
+    const fe_ast *expr;
+    const char *text; /* of the value, as it stands where it was written */
+    mpc_span span; /* of the entry; file 0 for defaults */
+    fe_origin origin;
+    const char *command; /* "--set batch=8" */
+} fe_setting;
+
+typedef struct fe_selector { /* of params or policy: one glob or op name with what it says */
+    const char *glob;
+    mpc_span span;
+    const fe_ast *entries; /* params: linked AST_ENTRY */
+    mpc_format format; /* policy */
+    bool is_op; /* policy by op name */
+    bool matched;
+} fe_selector;
+
+typedef struct fe_mapping {
+    const fe_ast *entry; /* AST_INPUT_ENTRY */
+} fe_mapping;
+
+struct mpc_model {
+    mpc_context *ctx;
+    mpc_arena *arena;
+    fe_model_diag diag;
+    uint32_t file;
+    fe_list items;
+    fe_ast *item; /* the model */
+    bool has_data;
+    MPC_ARRAY(fe_const) consts;
+    MPC_ARRAY(fe_block) blocks;
+    MPC_ARRAY(fe_setting) train;
+    MPC_ARRAY(fe_selector) params;
+    MPC_ARRAY(fe_selector) policy;
+    MPC_ARRAY(mpc_data_source) sources;
+    MPC_ARRAY(fe_setting) source_settings;
+    MPC_ARRAY(const fe_ast *) mappings;
+    MPC_ARRAY(mpc_metric_info) metrics;
+    MPC_ARRAY(const char *) losses;
+    MPC_ARRAY(uint32_t) lines; /* offsets of line starts */
+    mpc_train_config config;
+    const mpc_override *overrides;
+    size_t override_count;
+    bool params_checked, unused_checked;
+    bool batch_read; /* `batch` was used as a value */
+};
+
+fe_const *fe_find_const(mpc_model *m, mpc_sym sym);
+fe_block *fe_find_block(mpc_model *m, mpc_sym sym);
+/* Parses text that isn't in the file: an override or a default. `name` is what messages call it. NULL after errors. */
+const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text);
+/* A constant expression of a section. Poison after errors. */
+fe_value fe_eval_constant(mpc_model *m, const fe_ast *expr);
+/* The source text of a node, in the model's arena. */
+const char *fe_source_text(mpc_model *m, mpc_span span);
+/* Name of a loss, metric or output: its own, or the callee's; NULL when there is none. */
+const char *fe_statement_name(const fe_ast *statement);
+
+/* Sections, in the order they are read. Errors are counted in m->diag. */
+void fe_read_train(mpc_model *m);
+void fe_read_data(mpc_model *m);
+void fe_read_params(mpc_model *m);
+void fe_read_policy(mpc_model *m);
+/* --const and --set that no section took are errors. */
+void fe_apply_const_overrides(mpc_model *m);
+void fe_apply_train_overrides(mpc_model *m);
+const char *fe_override_title(mpc_model *m, const mpc_override *o);
+
+#endif

@@ -1,0 +1,223 @@
+/* Loading a model: parse, collect the items, apply overrides, evaluate the sections once. Elaboration comes later, as often as sizes
+ * ask for it. Constants are evaluated per elaboration (`vocabulary` is known only with data), the train section once. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "frontend/fe_elab.h"
+
+fe_const *fe_find_const(mpc_model *m, mpc_sym sym) {
+    for (size_t i = 0; i < m->consts.count; i++)
+        if (m->consts.data[i].item->sym == sym) return &m->consts.data[i];
+    return NULL;
+}
+
+fe_block *fe_find_block(mpc_model *m, mpc_sym sym) {
+    for (size_t i = 0; i < m->blocks.count; i++)
+        if (m->blocks.data[i].item->sym == sym) return &m->blocks.data[i];
+    return NULL;
+}
+
+const char *fe_source_text(mpc_model *m, mpc_span span) {
+    size_t length = 0;
+    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), span.file, &length);
+    if (!text || span.end > length || span.begin > span.end) return "";
+    const char *copy = mpc_arena_strndup(m->arena, text + span.begin, span.end - span.begin);
+    if (!copy) m->diag.no_memory = true;
+    return copy ? copy : "";
+}
+
+static bool parse_with(mpc_model *m, uint32_t file, fe_list *items, const fe_ast **expression) {
+    fe_parser *p = mpc_alloc(sizeof *p);
+    if (!p) {
+        m->diag.no_memory = true;
+        return false;
+    }
+    memset(p, 0, sizeof *p);
+    p->ctx = m->ctx;
+    p->arena = m->arena;
+    p->diag = &m->diag;
+    p->file = file;
+    bool ok;
+    if (items) {
+        ok = fe_parse_file(p);
+        *items = p->items;
+    } else {
+        *expression = fe_parse_expression(p);
+        ok = *expression != NULL;
+    }
+    mpc_free(p);
+    return ok;
+}
+
+const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text) {
+    const fe_ast *e = NULL;
+    uint32_t file = mpc_sources_add(mpc_context_sources(m->ctx), name, text, strlen(text));
+    if (!file) m->diag.no_memory = true;
+    return file && parse_with(m, file, NULL, &e) ? e : NULL;
+}
+
+/* --- items --- */
+
+static void twice(mpc_model *m, const fe_ast *item, const fe_ast *first, const char *what) {
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", item->name_span, "%s `%s` is declared twice", what, item->text);
+    fe_note(&r, first->name_span, "the first time here");
+    fe_send(&r);
+}
+
+static const fe_ast *find_item(const mpc_model *m, const fe_ast *until) {
+    for (const fe_ast *i = m->items.first; i && i != until; i = i->next)
+        if (i->kind == until->kind && i->sym == until->sym) return i;
+    return NULL;
+}
+
+static void collect(mpc_model *m, fe_ast *item) {
+    const fe_ast *first = find_item(m, item);
+    const char *what = item->kind == AST_CONST ? "the constant" : item->kind == AST_BLOCK ? "the block" : item->kind == AST_MODEL ? "the model" : "the section";
+    bool stored = true;
+    if (item->kind == AST_USE) {
+        fe_error(&m->diag, "E009", item->span, "`use` is not supported yet: copy the blocks into this file");
+        return;
+    }
+    if (first) {
+        twice(m, item, first, what);
+        return;
+    }
+    if (item->kind == AST_CONST) stored = mpc_array_push(&m->consts, (fe_const){.item = item, .expr = item->kid[0]});
+    if (item->kind == AST_BLOCK) stored = mpc_array_push(&m->blocks, (fe_block){.item = item});
+    if (item->kind == AST_MODEL) {
+        if (m->item) fe_error(&m->diag, "E109", item->name_span, "a file has one model; `%s` is the second", item->text);
+        m->item = item;
+    }
+    if (!stored) m->diag.no_memory = true;
+}
+
+static void check_names(mpc_model *m, const fe_ast *item) {
+    for (const fe_ast *p = item->list.first; p; p = p->next) {
+        const fe_const *c = fe_find_const(m, p->sym);
+        for (const fe_ast *q = item->list.first; q != p; q = q->next)
+            if (q->sym == p->sym) fe_error(&m->diag, "E109", p->name_span, "`%s` stands here twice", p->text);
+        if (!c) continue;
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E104", p->name_span, "`%s` is a constant; a parameter needs another name", p->text);
+        fe_note(&r, c->item->span, "it is declared here");
+        fe_send(&r);
+    }
+}
+
+static void collect_all(mpc_model *m) {
+    for (fe_ast *i = m->items.first; i; i = i->next) collect(m, i);
+    for (fe_ast *i = m->items.first; i; i = i->next) {
+        if (i->kind != AST_BLOCK && i->kind != AST_MODEL) continue;
+        if (!fe_name_sites(m->arena, &i->list, &i->other)) m->diag.no_memory = true;
+        check_names(m, i);
+    }
+    if (m->item || m->diag.errors) return;
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", (mpc_span){m->file, 0, 0}, "this file has no model");
+    fe_help(&r, "model name(x: f32[batch, 10], y: i32[batch]) { ... }");
+    fe_send(&r);
+}
+
+/* --- losses and metrics, from the text alone --- */
+
+static bool known_name(const mpc_model *m, fe_ast_kind kind, const char *name) {
+    for (size_t i = 0; kind == AST_LOSS && i < m->losses.count; i++)
+        if (strcmp(m->losses.data[i], name) == 0) return true;
+    for (size_t i = 0; kind == AST_METRIC && i < m->metrics.count; i++)
+        if (strcmp(m->metrics.data[i].name, name) == 0) return true;
+    return false;
+}
+
+static void add_statement(mpc_model *m, const fe_ast *s) {
+    const char *word = s->kind == AST_LOSS ? "loss" : s->kind == AST_METRIC ? "metric" : "output";
+    const char *name = fe_statement_name(s);
+    if (!name) {
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", s->kid[0]->span, "this %s needs a name", word);
+        fe_help(&r, "%s total = ...", word);
+        fe_send(&r);
+        return;
+    }
+    if (known_name(m, s->kind, name)) {
+        fe_error(&m->diag, "E109", s->span, "there are two %ss called `%s`", word, name);
+        return;
+    }
+    const fe_ast *v = s->kid[0];
+    const char *callee = v->kind == AST_CALL && v->kid[0]->kind == AST_NAME ? v->kid[0]->text : "";
+    bool ok = true;
+    if (s->kind == AST_LOSS) ok = mpc_array_push(&m->losses, name);
+    if (s->kind == AST_METRIC)
+        ok = mpc_array_push(&m->metrics, (mpc_metric_info){.name = name, .higher_is_better = strcmp(callee, "accuracy") == 0, .exponential = strcmp(callee, "perplexity") == 0});
+    if (!ok) m->diag.no_memory = true;
+}
+
+static void read_statements(mpc_model *m) {
+    for (const fe_ast *s = m->item ? m->item->other.first : NULL; s; s = s->next)
+        if (s->kind == AST_LOSS || s->kind == AST_METRIC || s->kind == AST_OUTPUT) add_statement(m, s);
+}
+
+/* --- load --- */
+
+static void find_lines(mpc_model *m) {
+    size_t length = 0;
+    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), m->file, &length);
+    bool ok = mpc_array_push(&m->lines, 0);
+    for (size_t i = 0; text && i < length && ok; i++)
+        if (text[i] == '\n') ok = mpc_array_push(&m->lines, (uint32_t)i + 1);
+    if (!ok) m->diag.no_memory = true;
+}
+
+static void read_sections(mpc_model *m) {
+    fe_apply_const_overrides(m);
+    read_statements(m);
+    fe_read_train(m);
+    fe_apply_train_overrides(m);
+    fe_read_data(m);
+    fe_read_params(m);
+    fe_read_policy(m);
+}
+
+mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *overrides, size_t override_count) {
+    mpc_arena *arena = mpc_arena_create();
+    mpc_model *m = arena ? mpc_alloc(sizeof *m) : NULL;
+    if (!m) {
+        mpc_arena_destroy(arena);
+        mpc_error(mpc_context_sink(ctx), "E901", "out of memory while reading the model");
+        return NULL;
+    }
+    *m = (mpc_model){.ctx = ctx, .arena = arena, .file = file, .diag = {.ctx = ctx, .arena = arena}, .overrides = overrides, .override_count = override_count};
+    find_lines(m);
+    if (parse_with(m, file, &m->items, NULL)) {
+        collect_all(m);
+        if (!m->diag.errors && !m->diag.no_memory) read_sections(m);
+    } else if (!m->diag.errors) m->diag.no_memory = true;
+    m->overrides = NULL;
+    if (m->diag.no_memory) fe_no_memory(&m->diag);
+    if (!m->diag.errors && !m->diag.no_memory) return m;
+    mpc_model_destroy(m);
+    return NULL;
+}
+
+void mpc_model_destroy(mpc_model *m) {
+    if (!m) return;
+    mpc_array_free(&m->consts);
+    mpc_array_free(&m->blocks);
+    mpc_array_free(&m->train);
+    mpc_array_free(&m->params);
+    mpc_array_free(&m->policy);
+    mpc_array_free(&m->sources);
+    mpc_array_free(&m->source_settings);
+    mpc_array_free(&m->mappings);
+    mpc_array_free(&m->metrics);
+    mpc_array_free(&m->losses);
+    mpc_array_free(&m->lines);
+    fe_diag_deinit(&m->diag);
+    mpc_arena_destroy(m->arena);
+    mpc_free(m);
+}
+
+const char *mpc_model_name(const mpc_model *m) { return m->item->text; }
+const mpc_train_config *mpc_model_train(const mpc_model *m) { return &m->config; }
+size_t mpc_model_source_count(const mpc_model *m) { return m->sources.count; }
+const mpc_data_source *mpc_model_source(const mpc_model *m, size_t i) { return &m->sources.data[i]; }
+size_t mpc_model_metric_count(const mpc_model *m) { return m->metrics.count; }
+const mpc_metric_info *mpc_model_metric(const mpc_model *m, size_t i) { return &m->metrics.data[i]; }
+size_t mpc_model_loss_count(const mpc_model *m) { return m->losses.count; }
+const char *mpc_model_loss(const mpc_model *m, size_t i) { return m->losses.data[i]; }
