@@ -7,10 +7,10 @@
 #define MLP \
     HEAD("%x: f32[4,3], %i: i32[4]") \
     PARAM("w", "3,5") \
-    PARAM("b", "5") PARAM( \
-        "v", \
-        "5,2") "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
-               "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
+    PARAM("b", "5") \
+    PARAM("v", \
+          "5,2") "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
+                 "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
 #define END "  return(\"loss\": %loss)\n}\n"
 
 static mpc_graph *differentiate(fixture *f, const char *text) {
