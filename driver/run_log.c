@@ -21,8 +21,10 @@ static mpc_status log_error(const mpc_log *log) { return mpc_error(log->sink, "E
 static bool keeps_line(const char *line, size_t length, int64_t step) {
     json_t *record = json_loadb(line, length, 0, NULL);
     const char *type = json_string_value(json_object_get(record, "type"));
+    const char *split = json_string_value(json_object_get(record, "split"));
     const json_t *at = json_object_get(record, "step");
-    bool keep = type && strcmp(type, "end") != 0 && (!json_is_integer(at) || json_integer_value(at) <= step);
+    bool over = type && (strcmp(type, "end") == 0 || (split && strcmp(split, "test") == 0)); /* the end comes again */
+    bool keep = type && !over && (!json_is_integer(at) || json_integer_value(at) <= step);
     json_decref(record);
     return keep;
 }
