@@ -3,7 +3,7 @@
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/plan.h"
 
-enum { BLOCK_WORK = 8 << 20, N_STEP = 64, M_STEP = 32, MAX_BLOCKS = 32 };
+enum { BLOCK_WORK = 8 << 20, M_TALL = 128, N_WIDE = 256, M_STEP = 32, N_STEP = 64, MAX_BLOCKS = 32 };
 
 typedef struct dnn_matmul {
     mpc_matmul mm; /* after the swap */
@@ -15,6 +15,7 @@ typedef struct dnn_matmul {
 } dnn_matmul;
 
 static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
 
 /* c^T = b^T a^T */
@@ -33,17 +34,17 @@ static void swap_operands(mpc_matmul *mm) {
     *mm = s;
 }
 
-/* Blocks in n first: the library packs b in every call, so a cut in m packs it again. */
+/* The library's best kernels want dense operands. Rows of a row-major a and of c stay dense, so tall products are cut in m, in blocks
+ * tall enough to pay for packing b in each call; the others in n first. */
 static void choose_blocks(dnn_matmul *d) {
     const mpc_matmul *mm = &d->mm;
     d->batches = mm->batch[0] * mm->batch[1] * mm->batch[2];
     int64_t wanted = mm->m * mm->n * mm->k / BLOCK_WORK + 1;
     if (d->batches >= 4) wanted = divide_up(wanted, 2);
     if (wanted > MAX_BLOCKS) wanted = MAX_BLOCKS;
-    int64_t in_n = divide_up(mm->n, N_STEP * 4);
-    if (in_n > wanted) in_n = wanted;
-    int64_t in_m = divide_up(wanted, in_n);
-    if (in_m > divide_up(mm->m, M_STEP * 4)) in_m = divide_up(mm->m, M_STEP * 4);
+    bool by_rows = mm->a_col == 1 && mm->m >= 2 * M_TALL;
+    int64_t in_n = by_rows ? 1 : smaller(divide_up(mm->n, N_WIDE), wanted);
+    int64_t in_m = smaller(divide_up(mm->m, M_TALL), divide_up(wanted, in_n));
     d->n_block = in_n == 1 ? mm->n : round_up(divide_up(mm->n, in_n), N_STEP);
     d->m_block = in_m == 1 ? mm->m : round_up(divide_up(mm->m, in_m), M_STEP);
     d->m_blocks = divide_up(mm->m, d->m_block);
