@@ -4,6 +4,7 @@
  * does that for all states alike. */
 #include <string.h>
 
+#include "base/map.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -209,13 +210,17 @@ static const char *gradient_name(const mpc_graph *g, uint32_t output) {
     return strncmp(name, "grad:", 5) == 0 ? name + 5 : NULL;
 }
 
-static const mpc_node *find_parameter(const mpc_graph *g, const char *name) {
-    for (mpc_node_id i = 0; i < g->node_count; i++) {
+/* Name -> node of every state that isn't a copy. NULL when out of memory. */
+static mpc_map *index_states(const mpc_graph *g) {
+    mpc_map *index = mpc_map_create();
+    bool ok = index != NULL;
+    for (mpc_node_id i = 0; ok && i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
-        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none &&
-            strcmp(mpc_attr_str(g, n, "name"), name) == 0)
-            return n;
+        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none)
+            ok = mpc_map_set(index, mpc_attr_str(g, n, "name"), i);
     }
+    if (ok) return index;
+    mpc_map_destroy(index);
     return NULL;
 }
 
@@ -230,24 +235,30 @@ static void copy_graph(optimizer *p) {
             mpc_build_output(p->rw.b, mpc_sym_text(g->ctx, g->outputs[i].name), p->rw.map[g->outputs[i].value]);
 }
 
+static void collect_parameter(optimizer *p, const mpc_map *states, uint32_t output) {
+    const mpc_graph *g = p->rw.in;
+    const char *name = gradient_name(g, output);
+    uint32_t id;
+    if (name == NULL) return;
+    if (!mpc_map_get(states, name, &id)) {
+        mpc_builder_fail(p->rw.b, "optimizer: there is no state `%s` for the output `grad:%s`", name, name);
+        return;
+    }
+    const mpc_node *state = &g->nodes[id];
+    p->parameters[p->count++] = (parameter){.name = name,
+                                            .state = state,
+                                            .value = p->rw.map[mpc_result(state, 0)],
+                                            .gradient = p->rw.map[g->outputs[output].value]};
+}
+
 static void collect_parameters(optimizer *p) {
     const mpc_graph *g = p->rw.in;
     p->parameters = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->parameters);
     p->sums = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->sums);
-    if (p->parameters == NULL || p->sums == NULL) return;
-    for (uint32_t i = 0; i < g->output_count; i++) {
-        const char *name = gradient_name(g, i);
-        if (name == NULL) continue;
-        const mpc_node *state = find_parameter(g, name);
-        if (state == NULL) {
-            mpc_builder_fail(p->rw.b, "optimizer: there is no state `%s` for the output `grad:%s`", name, name);
-            return;
-        }
-        p->parameters[p->count++] = (parameter){.name = name,
-                                                .state = state,
-                                                .value = p->rw.map[mpc_result(state, 0)],
-                                                .gradient = p->rw.map[g->outputs[i].value]};
-    }
+    mpc_map *states = index_states(g);
+    if (states == NULL) mpc_builder_fail(p->rw.b, "out of memory");
+    for (uint32_t i = 0; i < g->output_count && !mpc_builder_failed(p->rw.b); i++) collect_parameter(p, states, i);
+    mpc_map_destroy(states);
 }
 
 static void add_outputs(optimizer *p) {
@@ -268,16 +279,16 @@ static mpc_graph *build(optimizer *p, const mpc_graph *in) {
     copy_graph(p);
     collect_parameters(p);
     p->zero = f32_const(p, 0);
+    if (p->count == 0) { /* a step without gradients counts as nothing: no valid element */
+        mpc_builder_set_name(b, "window.valid");
+        mpc_build_const(b, 0, MPC_FMT_f32);
+    }
     if (p->accumulate > 1) {
         find_window_end(p);
         accumulate_gradients(p);
     } else {
         mpc_builder_set_name(b, "step.update");
         p->update = mpc_build_const(b, 1, MPC_FMT_bool);
-    }
-    if (p->count == 0) { /* a step without gradients counts as nothing: no valid element */
-        mpc_builder_set_name(b, "window.valid");
-        mpc_build_const(b, 0, MPC_FMT_f32);
     }
     measure_norm(p);
     clip_gradients(p);

@@ -1,5 +1,5 @@
 /* Runs passes over a graph in text form: for tests, and for looking at a pass without the rest of mpc.
- *   opt_tool [--passes PIPELINE] [--trace] FILE.mpir
+ *   opt_tool [--passes PIPELINE] [--trace | --times] FILE.mpir
  * Without --passes the pipeline stands in the file, in a line "# RUN: PIPELINE". Prints diagnostics, the graph, and how
  * often each op occurs. Every pass's result is verified. Exit 0 also when a pass refuses: the test looks at what was
  * printed. */
@@ -54,10 +54,10 @@ static void print_graph(const mpc_graph *g) {
     print_counts(g);
 }
 
-static int run(mpc_context *ctx, const char *name, const char *text, const char *pipeline, bool trace) {
+static int run(mpc_context *ctx, const char *name, const char *text, const char *pipeline,
+               mpc_instrument_options watch) {
     mpc_pass_env env = {.ctx = ctx, .assignment = mpc_assignment_create()};
-    mpc_instrument *instrument =
-        mpc_instrument_create(&(mpc_instrument_options){.print_after = trace ? "*" : NULL, .verify_each = true});
+    mpc_instrument *instrument = mpc_instrument_create(&watch);
     uint32_t file = mpc_sources_add(mpc_context_sources(ctx), name, text, strlen(text));
     mpc_graph *in = mpc_graph_parse(ctx, file), *out = NULL;
     if (in != NULL) {
@@ -65,7 +65,8 @@ static int run(mpc_context *ctx, const char *name, const char *text, const char 
         out = mpc_pipeline_run(in, pipeline, &env, &hooks);
         fputs(mpc_instrument_text(instrument), stdout);
     }
-    if (out != NULL) print_graph(out);
+    if (out != NULL && watch.time_passes) print_counts(out);
+    else if (out != NULL) print_graph(out);
     else printf("failed\n");
     mpc_graph_destroy(out);
     mpc_graph_destroy(in);
@@ -76,10 +77,11 @@ static int run(mpc_context *ctx, const char *name, const char *text, const char 
 
 int main(int argc, char **argv) {
     const char *path = NULL, *passes = NULL;
-    bool trace = false;
+    mpc_instrument_options watch = {.verify_each = true};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--passes") == 0 && i + 1 < argc) passes = argv[++i];
-        else if (strcmp(argv[i], "--trace") == 0) trace = true;
+        else if (strcmp(argv[i], "--trace") == 0) watch.print_after = "*";
+        else if (strcmp(argv[i], "--times") == 0) watch = (mpc_instrument_options){.time_passes = true, .stats = true};
         else path = argv[i];
     }
     char *text = path == NULL ? NULL : read_file(path);
@@ -93,7 +95,7 @@ int main(int argc, char **argv) {
     char *pipeline = passes == NULL ? run_line(text) : strdup(passes);
     const char *slash = strrchr(path, '/');
     int rc = ctx == NULL || mpc_passes_register(ctx) != MPC_OK;
-    if (rc == 0) rc = run(ctx, slash == NULL ? path : slash + 1, text, pipeline, trace);
+    if (rc == 0) rc = run(ctx, slash == NULL ? path : slash + 1, text, pipeline, watch);
     free(pipeline);
     free(text);
     mpc_context_destroy(ctx);
