@@ -59,8 +59,10 @@ static void convert_operands(ops_case *c, const mpc_format *formats) {
     }
 }
 
-static bool has_float_result(const mpc_graph *g) {
-    return g->output_count > 0 && mpc_format_is_low(mpc_value_format(g, g->outputs[0].value));
+/* A low result that may as well be f32; a reshape keeps the format. */
+static bool can_widen(const ops_case *c, const mpc_graph *g) {
+    return c->id != MPC_OP_reshape && g->output_count > 0 &&
+           mpc_format_is_low(mpc_value_format(g, g->outputs[0].value));
 }
 
 typedef struct walk {
@@ -77,7 +79,7 @@ static void visit_format(const walk *w, ops_case *c, mpc_format format, bool wid
     if (!choose_formats(c, format, formats)) return;
     mpc_graph *g = build_case(c, formats, MPC_FMT_none);
     CHECK_MSG(g != NULL, "%s, variant %u, is refused", c->op->name, c->sample.variant);
-    if (widened && g != NULL && has_float_result(g)) {
+    if (widened && g != NULL && can_widen(c, g)) {
         mpc_graph_destroy(g);
         g = build_case(c, formats, MPC_FMT_f32);
     } else if (widened) {
