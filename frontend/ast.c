@@ -99,6 +99,19 @@ fe_list fe_targets(fe_parser *p, fe_list list) {
     return list;
 }
 
+void fe_label_call(fe_parser *p, fe_ast *node, const fe_ast *label) {
+    if (p->failed) return;
+    while (node->kind == AST_INDEX) node = node->kid[0];
+    if (node->kind == AST_CALL && !node->text) {
+        node->text = label->text;
+        node->sym = label->sym;
+        node->name_span = label->span;
+        return;
+    }
+    fe_error(p->diag, "E002", label->span, "a label names a call without one: linear(x, 8) as head");
+    p->failed = true;
+}
+
 /* --- naming --- */
 
 typedef struct count {

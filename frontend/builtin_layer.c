@@ -110,7 +110,9 @@ static void explain_history(fe_call *c, fe_report *r, const fe_history *h) {
         first_width = k->width;
     }
     if (count < 2) return;
-    fe_note(r, (mpc_span){0}, "this is the %s %s of an image of %lld x %lld: %s (line%s %s)", ordinal(e, count), halved ? "halving" : "shrinking", (long long)first_height, (long long)first_width, sizes, count > 2 ? "s" : "", lines);
+    const char *number = fe_format(e, "%lld", (long long)first_height);
+    bool vowel = *number == '8' || strncmp(number, "11", 3) == 0 || strncmp(number, "18", 3) == 0;
+    fe_note(r, (mpc_span){0}, "this is the %s %s of a%s %lld x %lld image: %s (line%s %s)", ordinal(e, count), halved ? "halving" : "shrinking", vowel ? "n" : "", (long long)first_height, (long long)first_width, sizes, count > 2 ? "s" : "", lines);
 }
 
 /* The window against the image, before the shape rule sees it. */

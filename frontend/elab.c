@@ -135,8 +135,7 @@ mpc_graph *mpc_model_elaborate(mpc_model *m, mpc_phase phase, int64_t batch, con
     static const mpc_data_facts none = {0};
     fe_elab e;
     mpc_graph *out = NULL;
-    m->diag.errors = 0;
-    m->diag.no_memory = false;
+    fe_diag_restart(&m->diag);
     if (fe_elab_init(&e, m)) {
         e.phase = phase;
         e.batch = batch;
@@ -147,7 +146,7 @@ mpc_graph *mpc_model_elaborate(mpc_model *m, mpc_phase phase, int64_t batch, con
         mpc_graph *g = good ? mpc_builder_finish(e.b) : NULL;
         if (good) e.b = NULL;
         if (g && phase == MPC_PHASE_TRAIN) fe_check_reached(&e, g);
-        if (g && !m->diag.errors) out = fe_prune(&e, g);
+        if (g && !m->diag.errors && !m->diag.no_memory && !e.failed) out = fe_prune(&e, g);
         mpc_graph_destroy(g);
         if (good && !g) m->diag.errors++; /* the builder has said why */
     } else e.failed = true;

@@ -78,10 +78,11 @@ static void unknown_argument(fe_call *c, const signature *s, const fe_ast *arg) 
     if (!best) best = near.best;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E011", arg->name_span, "%s has no argument `%s`", s->name, arg->text);
     fe_label(&r, "%s(%s)", s->name, signature_text(e, s));
-    const char *value = fe_source_text(e->m, arg->kid[0]->span);
-    if (best && alias == best && strcmp(best, "channels") == 0)
-        fe_help(&r, "the number of output channels is `channels`: %s(x, channels = %s)", s->name, value);
-    else if (best) fe_help(&r, "did you mean `%s`: %s = %s?", best, best, value);
+    mpc_span call = c->at->span; /* the whole call with that one word replaced */
+    const char *before = fe_source_text(e->m, (mpc_span){call.file, call.begin, arg->name_span.begin});
+    const char *after = fe_source_text(e->m, (mpc_span){call.file, arg->name_span.end, call.end});
+    const char *what = best && strcmp(best, "channels") == 0 ? "the number of output channels is" : "did you mean";
+    if (best) fe_help(&r, "%s `%s`: %s%s%s", what, best, before, best, after);
     if (c->block) fe_note(&r, c->block->item->name_span, "the block is declared here");
     fe_send(&r);
 }

@@ -27,7 +27,7 @@ static fe_value divide(fe_elab *e, const fe_ast *at, int64_t a, int64_t b) {
     }
     if (b != -1 && a % b == 0) return fe_int(a / b);
     if (b == -1 && a != INT64_MIN) return fe_int(-a);
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E022", at->span, "%lld can't be divided by %lld here", (long long)a, (long long)b);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E022", at->kid[0] ? at->kid[0]->span : at->span, "%lld can't be divided by %lld here", (long long)a, (long long)b);
     const char *left = at->kid[0] ? describe_number(e, at->kid[0], a) : "", *right = at->kid[1] ? describe_number(e, at->kid[1], b) : "";
     fe_label(&r, "%s%s%s", left, *left && *right ? ";  " : "", right);
     const char *noun = strstr(left, "width") ? "widths" : "numbers";

@@ -69,16 +69,13 @@ static bool remember(fe_model_diag *d, const fe_report *r) {
         return true;
     }
     d->seen_capacity = (uint32_t)capacity;
-    d->seen[d->seen_count++] = (fe_seen){r->code, span};
+    d->seen[d->seen_count++] = (fe_seen){r->code, span, r->severity == MPC_SEV_ERROR};
     return true;
 }
 
 void fe_send(fe_report *r) {
     fe_model_diag *d = r->d;
-    if (d->no_memory || !remember(d, r)) {
-        if (r->severity == MPC_SEV_ERROR && d->errors == 0) d->errors = 1;
-        return;
-    }
+    if (d->no_memory || !remember(d, r)) return;
     if (r->severity == MPC_SEV_ERROR && d->errors++ >= FE_MAX_ERRORS) return;
     if (d->chain) d->chain(d->chain_user, r);
     const mpc_sink *sink = mpc_context_sink(d->ctx);
@@ -118,6 +115,15 @@ void fe_no_memory(fe_model_diag *d) {
     d->no_memory = true;
     d->errors++;
     mpc_error(mpc_context_sink(d->ctx), "E901", "out of memory while reading the model");
+}
+
+void fe_diag_restart(fe_model_diag *d) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < d->seen_count; i++)
+        if (!d->seen[i].error) d->seen[kept++] = d->seen[i];
+    d->seen_count = kept;
+    d->errors = 0;
+    d->no_memory = false;
 }
 
 void fe_diag_deinit(fe_model_diag *d) {

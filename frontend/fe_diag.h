@@ -10,6 +10,7 @@ struct fe_report;
 typedef struct fe_seen {
     const char *code;
     mpc_span span;
+    bool error;
 } fe_seen;
 
 typedef struct fe_model_diag {
@@ -45,6 +46,8 @@ void fe_error(fe_model_diag *d, const char *code, mpc_span span, const char *for
     __attribute__((format(printf, 4, 5)));
 void fe_warning(fe_model_diag *d, const char *code, mpc_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* A new elaboration: its errors count and are sent again, warnings stay said. */
+void fe_diag_restart(fe_model_diag *d);
 /* E901, once. */
 void fe_no_memory(fe_model_diag *d);
 void fe_diag_deinit(fe_model_diag *d);

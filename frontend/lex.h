@@ -25,6 +25,8 @@ void *fe_lex_alloc(fe_parser *p, size_t size);
 void fe_parse_symbol(const char *symbol, mpc_str *out);
 void fe_parse_unexpected(fe_parser *p, mpc_span span, const char *symbol, const char *expected);
 void fe_parse_exhausted(fe_parser *p, mpc_span span);
+/* Gives the call under indices its label. */
+void fe_label_call(fe_parser *p, fe_ast *node, const fe_ast *label);
 /* The left side of `=`: names, `_` and `[a, b]`; anything else is an error. */
 fe_list fe_targets(fe_parser *p, fe_list list);
 

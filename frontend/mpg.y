@@ -247,6 +247,13 @@ post: prim
         fe_node_close(p, $$);
     }
     | post '[' subs ']' { $$ = fe_node(p, AST_INDEX, @$); $$->kid[0] = $1; $$->list = $3; fe_node_close(p, $$); }
+    | post '[' subs ']' "as" name { /* the label is the call's: linear(x, 1)[:, 0] as head */
+        $$ = fe_node(p, AST_INDEX, fe_span_join(@1, @4));
+        $$->kid[0] = $1;
+        $$->list = $3;
+        fe_label_call(p, $1, $6);
+        fe_node_close(p, $$);
+    }
     | post '.' name { $$ = fe_node_text(p, AST_ATTR, @$, $3); $$->kid[0] = $1; fe_node_close(p, $$); }
     ;
 prim: NUMBER | QUANTITY | STRING
