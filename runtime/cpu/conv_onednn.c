@@ -276,18 +276,18 @@ static void add_phases(dnn_conv *d, mpc_plan *plan) {
     int count = 0;
     for (int i = 0; i < 3; i++)
         if (inputs[i] > 0) d->in_units[count++] = divide_up(inputs[i], CHUNK);
-    if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1]);
+    if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1], 0);
     if (c->kind == MPC_CONV_GRAD_WEIGHT) {
-        mpc_plan_add_phase(plan, run_block, d, d->blocks);
-        mpc_plan_add_phase(plan, add_partials, d, divide_up((int64_t)(d->layout[WHOLE].bytes / sizeof(float)), CHUNK));
-        mpc_plan_add_phase(plan, finish_weights, d, 1);
+        mpc_plan_add_phase(plan, run_block, d, d->blocks, 0);
+        mpc_plan_add_phase(plan, add_partials, d, divide_up((int64_t)(d->layout[WHOLE].bytes / sizeof(float)), CHUNK), 0);
+        mpc_plan_add_phase(plan, finish_weights, d, 1, 0);
         return;
     }
-    mpc_plan_add_phase(plan, reorder_weights, d, reorders);
-    mpc_plan_add_phase(plan, run_block, d, d->blocks);
+    mpc_plan_add_phase(plan, reorder_weights, d, reorders, 0);
+    mpc_plan_add_phase(plan, run_block, d, d->blocks, 0);
     const region *result = c->kind == MPC_CONV_FORWARD ? &d->wide_y : &d->wide_x;
     int64_t elements = c->kind == MPC_CONV_FORWARD ? y_elements(c, c->n) : x_elements(c, c->n);
-    if (result->bytes) mpc_plan_add_phase(plan, convert_output, d, divide_up(elements, CHUNK));
+    if (result->bytes) mpc_plan_add_phase(plan, convert_output, d, divide_up(elements, CHUNK), 0);
 }
 
 /* What the primitive sees when nothing is widened; false: the library has no such combination. */

@@ -167,7 +167,7 @@ static void plan_forward(mpc_plan *plan, own_conv *o) {
     int64_t k = c->kh * c->kw * o->c_group;
     o->blocks = divide_up(c->oh * c->ow, POSITIONS);
     plan->scratch_bytes = (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->oc_group, k);
-    mpc_plan_add_phase(plan, run_forward, o, c->n * o->blocks * c->groups);
+    mpc_plan_add_phase(plan, run_forward, o, c->n * o->blocks * c->groups, 0);
 }
 
 static void plan_grad_input(mpc_plan *plan, own_conv *o) {
@@ -176,15 +176,15 @@ static void plan_grad_input(mpc_plan *plan, own_conv *o) {
     o->blocks = divide_up(c->h * c->wd, POSITIONS);
     plan->shared_bytes = (uint64_t)(c->groups * k * o->c_group) * sizeof(float);
     plan->scratch_bytes = (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->c_group, k);
-    mpc_plan_add_phase(plan, transpose_weights, o, c->groups * c->kh * c->kw);
-    mpc_plan_add_phase(plan, run_grad_input, o, c->n * o->blocks * c->groups);
+    mpc_plan_add_phase(plan, transpose_weights, o, c->groups * c->kh * c->kw, 0);
+    mpc_plan_add_phase(plan, run_grad_input, o, c->n * o->blocks * c->groups, 0);
 }
 
 static void plan_grad_weight(mpc_plan *plan, own_conv *o) {
     const mpc_conv *c = o->c;
     plan->scratch_bytes = (uint64_t)(WEIGHT_POSITIONS * o->c_group + o->c_group * o->oc_group) * sizeof(float) + 64 +
                           mpc_gemm_scratch(o->isa, o->c_group, o->oc_group, WEIGHT_POSITIONS);
-    mpc_plan_add_phase(plan, run_grad_weight, o, c->groups * c->kh * c->kw);
+    mpc_plan_add_phase(plan, run_grad_weight, o, c->groups * c->kh * c->kw, 0);
 }
 
 static mpc_plan *plan_own(const mpc_plan_env *env, const mpc_conv *c) {

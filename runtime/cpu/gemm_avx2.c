@@ -21,6 +21,11 @@
 #define F16_LOAD(p) ((vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p))))
 #define F16_STORE(v, p) \
     _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph((__m256)(v), _MM_FROUND_TO_NEAREST_INT))
+#define U16_LOAD(p) ((vec_bits)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p))))
+/* saturation changes nothing: the values have 16 bits */
+#define U16_STORE(v, p) \
+    _mm_storeu_si128((__m128i *)(void *)(p), _mm256_castsi256_si128(_mm256_permute4x64_epi64( \
+                                                 _mm256_packus_epi32((__m256i)(v), (__m256i)(v)), 0x08)))
 #include "runtime/cpu/gemm_isa.inc"
 
 #if defined(__clang__)

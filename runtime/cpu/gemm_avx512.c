@@ -23,6 +23,11 @@
 #define F16_LOAD(p) ((vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p))))
 #define F16_STORE(v, p) \
     _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtps_ph((__m512)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define U16X8(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define HALF_BF16(p, to) _mm256_storeu_ps((to), _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(U16X8(p)), 16)))
+#define HALF_F16(p, to) _mm256_storeu_ps((to), _mm256_cvtph_ps(U16X8(p)))
+#define U16_LOAD(p) ((vec_bits)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(p))))
+#define U16_STORE(v, p) _mm256_storeu_si256((__m256i *)(void *)(p), _mm512_cvtepi32_epi16((__m512i)(v)))
 #include "runtime/cpu/gemm_isa.inc"
 
 #if defined(__clang__)

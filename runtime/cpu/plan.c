@@ -11,13 +11,22 @@ mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size) {
     return plan->state ? plan : NULL;
 }
 
-void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units) {
-    plan->phases[plan->phase_count++] = (mpc_phase){.work = work, .user = user, .units = units};
+/* Handing work to another thread costs about as much as a few microseconds of it. */
+static bool is_cheap(double seconds) { return seconds > 0 && seconds < 4e-6; }
+
+void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units, double seconds) {
+    plan->phases[plan->phase_count++] = (mpc_phase){.work = work, .user = user, .units = units, .serial = is_cheap(seconds)};
 }
 
 void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool) {
-    for (uint32_t i = 0; i < plan->phase_count; i++)
-        mpc_pool_run(pool, plan->phases[i].units, plan->phases[i].work, plan->phases[i].user);
+    for (uint32_t i = 0; i < plan->phase_count; i++) {
+        const mpc_phase *phase = &plan->phases[i];
+        if (!phase->serial) {
+            mpc_pool_run(pool, phase->units, phase->work, phase->user);
+            continue;
+        }
+        for (int64_t unit = 0; unit < phase->units; unit++) phase->work(phase->user, unit, 0);
+    }
 }
 
 bool mpc_accumulator_is_f32(const mpc_plan_env *env, const mpc_launch *launch, mpc_format acc) {
@@ -64,11 +73,7 @@ static bool bind_kernel(mpc_plan *plan, const mpc_binding *b) {
     return true;
 }
 
-/* Waking the other threads costs a few microseconds: not for less work than that. */
-static bool is_cheap(const mpc_launch *launch, int64_t units) {
-    double seconds = launch->flops / 10e9 + launch->bytes / 10e9;
-    return units <= 1 || (seconds > 0 && seconds < 4e-6);
-}
+static double seconds_of(const mpc_launch *launch) { return launch->flops / 10e9 + launch->bytes / 10e9; }
 
 static int64_t count_units(const mpc_launch *launch) {
     int64_t units = 0;
@@ -98,7 +103,7 @@ static void cut_pieces(kernel_plan *k, int64_t size) {
 static bool lay_out_kernel(kernel_plan *k, const mpc_plan_env *env) {
     const mpc_launch *launch = k->launch;
     int64_t units = count_units(launch);
-    int64_t wanted = is_cheap(launch, units) ? 1 : (int64_t)env->threads * 4;
+    int64_t wanted = is_cheap(seconds_of(launch)) ? 1 : (int64_t)env->threads * 4;
     int64_t size = units / wanted + (units % wanted != 0);
     if (size < 1) size = 1;
     size_t pieces = (size_t)(units / size) + 2;
@@ -123,7 +128,7 @@ mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, con
     plan->scratch_bytes = kernel->scratch_bytes;
     plan->implementation = "kernel";
     plan->bind = bind_kernel;
-    mpc_plan_add_phase(plan, run_piece, k, k->piece_count);
+    mpc_plan_add_phase(plan, run_piece, k, k->piece_count, seconds_of(launch));
     return plan;
 }
 
@@ -158,6 +163,6 @@ mpc_plan *mpc_copy_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     c->launch = launch;
     plan->implementation = "copy";
     plan->bind = bind_copy;
-    mpc_plan_add_phase(plan, copy_piece, c, (int64_t)((launch->copy_bytes + COPY_PIECE - 1) / COPY_PIECE));
+    mpc_plan_add_phase(plan, copy_piece, c, (int64_t)((launch->copy_bytes + COPY_PIECE - 1) / COPY_PIECE), (double)launch->copy_bytes / 10e9);
     return plan;
 }

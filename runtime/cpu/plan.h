@@ -16,6 +16,7 @@ typedef struct mpc_phase {
     mpc_pool_work work;
     void *user;
     int64_t units;
+    bool serial; /* too little work to wake other threads for */
 } mpc_phase;
 
 typedef struct mpc_binding { /* addresses */
@@ -57,7 +58,8 @@ static inline void *mpc_resolve(const mpc_binding *b, mpc_pointer p) { return b-
 
 /* A plan with `state_size` bytes of state, zeroed. */
 mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size);
-void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units);
+/* `seconds`: about how long the phase takes one thread; 0: unknown. */
+void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units, double seconds);
 void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool);
 
 /* true when `acc` is what the device accumulates in; otherwise tells (N04). */
