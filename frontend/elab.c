@@ -120,12 +120,12 @@ static void run_model(fe_elab *e) {
 static void check_ends(fe_elab *e) {
     if (e->failed || e->d->errors) return;
     if (e->phase == MPC_PHASE_PREDICT && !mpc_builder_graph(e->b)->output_count) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E114", e->m->item->name_span, "model `%s` has no output to predict", e->m->item->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span, "model `%s` has no output to predict", e->m->item->text);
         fe_help(&r, "say what predict writes: output p = softmax(logits)");
         fe_send(&r);
     }
     if (e->phase == MPC_PHASE_TRAIN && !e->losses.count) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E114", e->m->item->name_span, "model `%s` has no loss to train on", e->m->item->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span, "model `%s` has no loss to train on", e->m->item->text);
         fe_help(&r, "say what is minimised: loss ce = cross_entropy(logits, label)");
         fe_send(&r);
     }

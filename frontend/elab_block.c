@@ -110,7 +110,7 @@ fe_value fe_call_block(fe_call *c) {
     fe_elab *e = c->e;
     const fe_ast *item = c->block->item;
     if (e->calls >= FE_MAX_CALLS) {
-        fe_error(e->d, "E111", c->at->span, "blocks call each other more than %d levels deep", FE_MAX_CALLS);
+        fe_error(e->d, "E051", c->at->span, "blocks call each other more than %d levels deep", FE_MAX_CALLS);
         return FE_POISONED;
     }
     if (!e->b && !fe_want_builder(e, c->at)) return FE_POISONED;

@@ -26,7 +26,7 @@ void fe_check_layers(fe_elab *e, fe_frame *frame) {
     for (size_t i = 0; i < frame->layers.count && !e->d->errors; i++) {
         const fe_layer *l = frame->layers.data[i];
         if (l->applied) continue;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E102", l->at->span, "layer `%s` is never used: its parameters would not exist", l->path);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E042", l->at->span, "layer `%s` is never used: its parameters would not exist", l->path);
         fe_help(&r, "apply it, %s(x), or remove the line", l->path);
         fe_send(&r);
     }

@@ -284,7 +284,7 @@ static fe_value eval_name(fe_elab *e, const fe_ast *at) {
     if (b) {
         b->used = true;
         if (!b->maybe) return b->value;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E108", at->span, "`%s` has a value in one branch of an `if` only", at->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E048", at->span, "`%s` has a value in one branch of an `if` only", at->text);
         fe_note(&r, b->span, "it is assigned here");
         fe_help(&r, "give it a value before the `if`, or in both branches");
         fe_send(&r);
@@ -306,7 +306,7 @@ static fe_value layer_parameter(fe_elab *e, const fe_ast *at, const fe_layer *la
     fe_param *p = fe_find_param(e, path);
     if (p) return p->value;
     if (!layer->applied) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E102", at->span, "the parameters of `%s` don't exist yet", layer->path);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E042", at->span, "the parameters of `%s` don't exist yet", layer->path);
         fe_note(&r, layer->at->span, "a layer's parameters are made where it is first applied");
         fe_send(&r);
         return FE_POISONED;
@@ -372,7 +372,7 @@ static fe_value eval_kind(fe_elab *e, const fe_ast *at, const char *name) {
 fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name) {
     if (e->failed || e->d->no_memory || e->d->errors > FE_MAX_ERRORS) return FE_POISONED;
     if (e->depth >= FE_MAX_EVAL) {
-        fe_error(e->d, "E111", at->span, "calls and expressions nest too deeply here");
+        fe_error(e->d, "E051", at->span, "calls and expressions nest too deeply here");
         return FE_POISONED;
     }
     e->depth++;

@@ -149,7 +149,7 @@ static bool free_dim(fe_elab *e, const fe_ast *dim, int64_t *size) {
         *size = s->length;
         return true;
     }
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E110", dim->span, "the size `%s` has no source", dim->text);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E050", dim->span, "the size `%s` has no source", dim->text);
     fe_help(&r, "`batch` comes from train, `time` from text(..., length = n); anything else is a constant: const %s = ...", dim->text);
     fe_send(&r);
     *size = -1;

@@ -45,7 +45,7 @@ static void apply_entry(fe_elab *e, const fe_ast *entry, resolved *r) {
         r->frozen = weights || v.i;
         r->frozen_norm = !weights && v.i;
     } else if (weights || v.kind != FE_POISON) {
-        fe_report report = fe_begin(e->d, MPC_SEV_ERROR, "E112", entry->kid[0]->span, "this is no value for `%s`", entry->text);
+        fe_report report = fe_begin(e->d, MPC_SEV_ERROR, "E052", entry->kid[0]->span, "this is no value for `%s`", entry->text);
         fe_help(&report, "init = normal(std = 0.02), decay = 0 or more, lr = 10 x, freeze = true, false or weights");
         fe_send(&report);
     }
@@ -104,7 +104,7 @@ static fe_value reuse(fe_call *c, fe_param *p, uint32_t rank, const int64_t *dim
     fe_elab *e = c->e;
     const mpc_type *t = fe_type(p->value);
     if (t->rank == rank && (rank == 0 || memcmp(t->dims, dims, rank * sizeof *dims) == 0)) return p->value;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E103", c->at->span, "this layer was applied to another size before");
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E043", c->at->span, "this layer was applied to another size before");
     fe_label(&r, "`%s` would be %s here", p->path, fe_dims_text(e, dims, rank));
     fe_note(&r, p->span, "it was made %s here", fe_shape_text(e, p->value));
     fe_send(&r);
@@ -127,7 +127,7 @@ static bool path_is_free(fe_call *c, const char *path, fe_param **old) {
     fe_elab *e = c->e;
     *old = fe_find_param(e, path);
     if (!*old || under_layer(c, path)) return true;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E101", c->at->span, "two parameters would be called `%s`", path);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E041", c->at->span, "two parameters would be called `%s`", path);
     fe_note(&r, (*old)->span, "the first one is made here");
     fe_help(&r, "give one of the calls a label: ... as other");
     fe_send(&r);
@@ -137,7 +137,7 @@ static bool path_is_free(fe_call *c, const char *path, fe_param **old) {
 static bool parameters_allowed(fe_call *c) {
     fe_elab *e = c->e;
     if (!e->in_training) return fe_want_builder(e, c->at);
-    fe_error(e->d, "E107", c->at->span, "parameters can't be made inside `if training`: evaluation would not have them");
+    fe_error(e->d, "E047", c->at->span, "parameters can't be made inside `if training`: evaluation would not have them");
     return false;
 }
 
@@ -261,7 +261,7 @@ static void report_selector(fe_elab *e, const fe_selector *s, const char *what) 
     fe_suggestion near = fe_suggest(s->glob);
     near.distance = (unsigned)strlen(s->glob);
     for (size_t i = 0; i < e->params.count; i++) fe_suggest_try(&near, e->params.data[i].path);
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E105", s->span, "`%s` matches no %s", s->glob, what);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E045", s->span, "`%s` matches no %s", s->glob, what);
     if (near.best && !s->is_op) fe_help(&r, "the nearest path is `%s`", near.best);
     fe_send(&r);
 }

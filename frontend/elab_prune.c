@@ -98,10 +98,10 @@ void fe_check_reached(fe_elab *e, const mpc_graph *g) {
         bool hit = grad[p->value.t->id];
         any = any || (hit && !p->frozen);
         if (p->frozen || hit) continue;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E106", p->span, "no loss reaches the parameter `%s`", p->path);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E046", p->span, "no loss reaches the parameter `%s`", p->path);
         fe_help(&r, "use its result, remove it, or freeze it: params { \"%s\" { freeze = true } }", p->path);
         fe_send(&r);
     }
     if (any || e->d->errors || !e->losses.count) return;
-    fe_error(e->d, "E106", e->losses.data[0].at->span, "this model has no parameter that a loss could train");
+    fe_error(e->d, "E046", e->losses.data[0].at->span, "this model has no parameter that a loss could train");
 }

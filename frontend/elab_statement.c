@@ -19,7 +19,7 @@ void fe_run_body(fe_elab *e, const fe_list *body) {
 static bool may_bind(fe_elab *e, const fe_ast *name) {
     const fe_const *c = fe_find_const(e->m, name->sym);
     if (!c && strcmp(name->text, "training") != 0) return true;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E104", name->span, "`%s` is a constant; a variable needs another name", name->text);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span, "`%s` is a constant; a variable needs another name", name->text);
     if (c && c->item) fe_note(&r, c->item->span, "it is declared here");
     fe_send(&r);
     return false;
@@ -261,7 +261,7 @@ static void run_repeat(fe_elab *e, const fe_ast *at) {
 static bool top_level(fe_elab *e, const fe_ast *at, const char *what) {
     for (const fe_ast *s = e->m->item->other.first; s; s = s->next)
         if (s == at) return true;
-    fe_error(e->d, "E113", at->span, "%s stands in the model itself, outside of `repeat`, `if` and blocks", what);
+    fe_error(e->d, "E053", at->span, "%s stands in the model itself, outside of `repeat`, `if` and blocks", what);
     return false;
 }
 

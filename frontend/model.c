@@ -59,7 +59,7 @@ const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text) {
 /* --- items --- */
 
 static void twice(mpc_model *m, const fe_ast *item, const fe_ast *first, const char *what) {
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", item->name_span, "%s `%s` is declared twice", what, item->text);
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E049", item->name_span, "%s `%s` is declared twice", what, item->text);
     fe_note(&r, first->name_span, "the first time here");
     fe_send(&r);
 }
@@ -85,7 +85,7 @@ static void collect(mpc_model *m, fe_ast *item) {
     if (item->kind == AST_CONST) stored = mpc_array_push(&m->consts, (fe_const){.item = item, .expr = item->kid[0]});
     if (item->kind == AST_BLOCK) stored = mpc_array_push(&m->blocks, (fe_block){.item = item});
     if (item->kind == AST_MODEL) {
-        if (m->item) fe_error(&m->diag, "E109", item->name_span, "a file has one model; `%s` is the second", item->text);
+        if (m->item) fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
         m->item = item;
     }
     if (!stored) m->diag.no_memory = true;
@@ -95,9 +95,9 @@ static void check_names(mpc_model *m, const fe_ast *item) {
     for (const fe_ast *p = item->list.first; p; p = p->next) {
         const fe_const *c = fe_find_const(m, p->sym);
         for (const fe_ast *q = item->list.first; q != p; q = q->next)
-            if (q->sym == p->sym) fe_error(&m->diag, "E109", p->name_span, "`%s` stands here twice", p->text);
+            if (q->sym == p->sym) fe_error(&m->diag, "E049", p->name_span, "`%s` stands here twice", p->text);
         if (!c) continue;
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E104", p->name_span, "`%s` is a constant; a parameter needs another name", p->text);
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E044", p->name_span, "`%s` is a constant; a parameter needs another name", p->text);
         fe_note(&r, c->item->span, "it is declared here");
         fe_send(&r);
     }
@@ -111,7 +111,7 @@ static void collect_all(mpc_model *m) {
         check_names(m, i);
     }
     if (m->item || m->diag.errors) return;
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", (mpc_span){m->file, 0, 0}, "this file has no model");
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E049", (mpc_span){m->file, 0, 0}, "this file has no model");
     fe_help(&r, "model name(x: f32[batch, 10], y: i32[batch]) { ... }");
     fe_send(&r);
 }
@@ -130,13 +130,13 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
     const char *word = s->kind == AST_LOSS ? "loss" : s->kind == AST_METRIC ? "metric" : "output";
     const char *name = fe_statement_name(s);
     if (!name) {
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E109", s->kid[0]->span, "this %s needs a name", word);
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E049", s->kid[0]->span, "this %s needs a name", word);
         fe_help(&r, "%s total = ...", word);
         fe_send(&r);
         return;
     }
     if (known_name(m, s->kind, name)) {
-        fe_error(&m->diag, "E109", s->span, "there are two %ss called `%s`", word, name);
+        fe_error(&m->diag, "E049", s->span, "there are two %ss called `%s`", word, name);
         return;
     }
     const fe_ast *v = s->kid[0];

@@ -12,7 +12,7 @@ static void add(mpc_model *m, bool policy, fe_selector s) {
 static bool check_params_key(mpc_model *m, const fe_ast *e) {
     static const char *const known[] = {"init", "lr", "decay", "freeze"}, *const later[] = {"load", "ema", "weights", "from"};
     if (e->kind != AST_ENTRY) {
-        fe_error(&m->diag, "E112", e->span, "here stand lines of the form key = value");
+        fe_error(&m->diag, "E052", e->span, "here stand lines of the form key = value");
         return false;
     }
     for (size_t i = 0; i < 4; i++)
@@ -24,7 +24,7 @@ static bool check_params_key(mpc_model *m, const fe_ast *e) {
         }
     fe_suggestion s = fe_suggest(e->text);
     for (size_t i = 0; i < 4; i++) fe_suggest_try(&s, known[i]);
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E112", e->name_span, "params has no key `%s`", e->text);
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E052", e->name_span, "params has no key `%s`", e->text);
     if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
     else fe_help(&r, "there are init, lr, decay and freeze");
     fe_send(&r);
@@ -71,7 +71,7 @@ void fe_read_params(mpc_model *m) {
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_GLOBS && !e->kid[0]) add_globs(m, e);
         else {
-            fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E112", e->span, "a line of params begins with a selector");
+            fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E052", e->span, "a line of params begins with a selector");
             fe_help(&r, "\"**.bias\" { decay = 0 }");
             fe_send(&r);
         }
@@ -87,7 +87,7 @@ static const fe_ast *policy_word(mpc_model *m, const fe_ast *e) {
     const fe_ast *only = e->other.first;
     bool fits = only && !only->next && only->kind == AST_ENTRY && (strcmp(only->text, "format") == 0 || strcmp(only->text, "precision") == 0);
     if (fits) return only->kid[0];
-    fe_error(&m->diag, "E112", e->span, "a policy names one format: \"head.**\" { format = f32 }");
+    fe_error(&m->diag, "E052", e->span, "a policy names one format: \"head.**\" { format = f32 }");
     return NULL;
 }
 
@@ -104,14 +104,14 @@ static void add_policy(mpc_model *m, const fe_ast *e) {
         return;
     }
     if (word->kind != AST_NAME) {
-        fe_error(&m->diag, "E112", word->span, "a policy names a format: f32, bf16 or f16");
+        fe_error(&m->diag, "E052", word->span, "a policy names a format: f32, bf16 or f16");
         return;
     }
     mpc_format format = fe_region_format(m, word);
     if (format == MPC_FMT_none) return;
     if (e->kind == AST_ENTRY) {
         if (known_op(m, e->text)) add(m, true, (fe_selector){.glob = e->text, .span = e->span, .format = format, .is_op = true});
-        else fe_error(&m->diag, "E112", e->name_span, "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32", e->text, e->text);
+        else fe_error(&m->diag, "E052", e->name_span, "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32", e->text, e->text);
         return;
     }
     for (const fe_ast *g = e->list.first; g; g = g->next) add(m, true, (fe_selector){.glob = g->text, .span = g->span, .format = format});
@@ -121,7 +121,7 @@ void fe_read_policy(mpc_model *m) {
     const fe_ast *section = find_section(m, "policy");
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_ENTRY || e->kind == AST_GLOBS) add_policy(m, e);
-        else fe_error(&m->diag, "E112", e->span, "a policy is an op or a path with a format: softmax = f32");
+        else fe_error(&m->diag, "E052", e->span, "a policy is an op or a path with a format: softmax = f32");
     }
     for (size_t i = 0; i < m->override_count; i++) {
         if (m->overrides[i].is_const || strncmp(m->overrides[i].key, "policy.", 7) != 0) continue;
