@@ -62,8 +62,9 @@ static void judge_step(guard *q) {
 static void judge_single(guard *q) {
     name(q, "step.bad");
     q->bad = not(q, q->finite);
+    mpc_value_id counted = not(q, q->nan_loss);
     name(q, "step.overflow");
-    q->overflow = both(q, q->bad, not(q, q->nan_loss));
+    q->overflow = both(q, q->bad, counted);
 }
 
 /* Binds a flag of a window: false again where a window ends, still in a run that has stopped. */
