@@ -61,6 +61,7 @@ static bool predict_rows(mpc_session *s) {
     mpc_dataset *d = open_rows(s);
     if (!d) return false;
     mpc_session_learn_facts(s, d);
+    s->facts.known = false; /* columns of labels may be missing; binding checks those that are needed */
     int64_t n = mpc_dataset_rows(d), batch = n < s->train->batch ? n : s->train->batch;
     mpc_step *step = load_model(s, batch);
     uint32_t *rows = mpc_alloc((size_t)batch * sizeof *rows);

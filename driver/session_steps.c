@@ -92,7 +92,10 @@ mpc_program *mpc_session_program(const mpc_graph *final) {
 }
 
 bool mpc_session_assign(mpc_session *s) {
+    mpc_data_facts facts = s->facts;
+    s->facts.known = facts.vocabulary > 0; /* rows to predict may lack the columns of labels */
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_DECIDED);
+    s->facts = facts;
     mpc_graph_destroy(g);
     return g != NULL;
 }

@@ -29,8 +29,8 @@ static char *extra_text(const mpc_trainer *t) {
     json_array_append_new(list, hex(sums->loss));
     json_array_append_new(list, hex(sums->count));
     for (size_t i = 0; i < sum_count(sums); i++) json_array_append_new(list, hex(sums->sums[i]));
-    json_t *extra = json_pack("{s:b, s:o, s:I, s:I, s:o}", "has_best", t->best.known, "best", hex(t->best.value), "best_step",
-                              (json_int_t)t->best.step, "stale", (json_int_t)t->best.stale, "since_eval", list);
+    json_t *extra = json_pack("{s:b, s:o, s:o, s:I, s:I, s:o}", "has_best", t->best.known, "best", hex(t->best.value), "best_loss",
+                              hex(t->best.loss), "best_step", (json_int_t)t->best.step, "stale", (json_int_t)t->best.stale, "since_eval", list);
     char *text = extra ? json_dumps(extra, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(extra);
     return text;
@@ -44,6 +44,7 @@ static bool read_extra(mpc_trainer *t, const char *text) {
     if (ok) {
         t->best.known = json_is_true(json_object_get(extra, "has_best"));
         t->best.value = unhex(json_object_get(extra, "best"));
+        t->best.loss = unhex(json_object_get(extra, "best_loss"));
         t->best.step = (uint64_t)json_integer_value(json_object_get(extra, "best_step"));
         t->best.stale = json_integer_value(json_object_get(extra, "stale"));
         sums->loss = unhex(json_array_get(list, 0));

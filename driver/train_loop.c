@@ -68,11 +68,13 @@ static bool prepare_steps(mpc_trainer *t) {
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
     *t = (mpc_trainer){.session = s, .train = s->train, .runners = {.session = s}, .log = {.fd = -1}, .reason = "length",
-                       .evaluated_step = UINT64_MAX, .saved_step = UINT64_MAX};
+                       .saved_step = UINT64_MAX};
     t->cursor.seed = s->train->seed;
+    double begin = mpc_now();
     if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) || !mpc_totals_init(&t->evaluated, s->model))
         return out_of_memory(t);
     if (!open_splits(t) || !choose_monitor(t) || !prepare_steps(t)) return false;
+    t->prepare_seconds = mpc_now() - begin;
     t->order = mpc_alloc((size_t)mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]) * sizeof *t->order);
     return t->order ? true : out_of_memory(t);
 }
@@ -132,6 +134,9 @@ static mpc_runner *run_window(mpc_trainer *t) {
     if (!r) return NULL;
     t->stopped = mpc_step_scalar(r->step, r->stop, 0) != 0;
     t->cursor.step++;
+    t->windows_run++;
+    t->all_step_seconds += t->step_seconds;
+    t->all_wait_seconds += t->wait_seconds;
     if ((int64_t)t->cursor.row == rows) {
         t->cursor.epoch++;
         t->cursor.row = 0;
@@ -165,9 +170,11 @@ static bool judge(mpc_trainer *t) {
     double value = NAN;
     bool higher = false;
     mpc_totals_find(totals, t->monitor, &value, &higher);
+    double loss = mpc_totals_loss(totals);
     bool better = !isnan(value) && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
+    if (t->best.known && value == t->best.value) better = loss < t->best.loss; /* counted figures often tie */
     if (better)
-        t->best = (mpc_best){.known = true, .value = value, .step = t->cursor.step};
+        t->best = (mpc_best){.known = true, .value = value, .loss = loss, .step = t->cursor.step};
     else
         t->best.stale++;
     return better;
@@ -177,7 +184,6 @@ static bool evaluate(mpc_trainer *t, bool *better) {
     const mpc_dataset *valid = t->data[MPC_SPLIT_VALID];
     if (valid && !mpc_evaluate_split(&t->runners, valid, &t->evaluated)) return false;
     *better = judge(t);
-    t->evaluated_step = t->cursor.step;
     bool ok = valid ? mpc_report_eval(t, MPC_SPLIT_VALID, &t->evaluated, mpc_dataset_rows(valid), *better)
                     : mpc_report_eval(t, MPC_SPLIT_TRAIN, &t->since_eval, mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]), *better);
     mpc_totals_clear(&t->since_eval);

@@ -36,8 +36,9 @@ bool mpc_report_run(mpc_trainer *t) {
     mpc_session_count_parameters(s, &tensors, &elements);
     char count[32];
     grouped(elements, count);
-    fprintf(stderr, "%s: %s parameters, %s on %s, %.1f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count, t->train->precision,
-            s->device == MPC_DEVICE_REF ? "ref" : "cpu", memory_bytes(t) / 1e6, t->train->seed, t->folder.path.data);
+    double bytes = memory_bytes(t);
+    fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count, t->train->precision,
+            s->device == MPC_DEVICE_REF ? "ref" : "cpu", bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed, t->folder.path.data);
     if (t->cursor.step > 0) {
         fprintf(stderr, "going on after step %" PRIu64 "\n", t->cursor.step);
         return true; /* the log has its first line already */
@@ -104,6 +105,10 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     if (log_step(t, r, now) != MPC_OK) return false;
     if (skipped > t->skipped && log_skip(t, r) != MPC_OK) return false;
     t->skipped = skipped;
+    if (now - t->last_flush > 1) { /* for people who watch the file */
+        t->last_flush = now;
+        if (mpc_log_flush(&t->log) != MPC_OK) return false;
+    }
     mpc_progress_step s = {.step = t->cursor.step,
                            .loss = mpc_totals_loss(&t->window),
                            .rows = (double)t->window_rows,
@@ -205,13 +210,36 @@ bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_row
     return ok;
 }
 
+/* What the compiler planned and what running it took. */
+bool mpc_report_profile(mpc_trainer *t) {
+    const mpc_step *step = t->runners.data[0]->step;
+    mpc_memory_report memory = {0};
+    mpc_exec_memory(step->exec, &memory);
+    double windows = fmax((double)t->windows_run, 1);
+    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f}", "schema", 1, "state_bytes", (json_int_t)memory.state_bytes,
+                               "arena_bytes", (json_int_t)memory.arena_bytes, "workspace_bytes", (json_int_t)memory.workspace_bytes,
+                               "prepare_s", t->prepare_seconds, "steps_run", (json_int_t)t->windows_run, "step_ms",
+                               1e3 * t->all_step_seconds / windows, "wait_ms", 1e3 * t->all_wait_seconds / windows);
+    if (step->program) {
+        json_object_set_new(object, "launches", json_integer(step->program->launch_count));
+        json_object_set_new(object, "kernels", json_integer(step->program->kernel_count));
+        json_object_set_new(object, "arena_lower_bound", json_integer((json_int_t)step->program->arena_lower_bound));
+    }
+    char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) : NULL;
+    json_decref(object);
+    bool ok = text && mpc_run_folder_put(&t->folder, "profile.json", text, strlen(text), t->session->sink);
+    if (!text) mpc_error(t->session->sink, "E901", "out of memory");
+    mpc_free(text);
+    return ok;
+}
+
 bool mpc_report_end(mpc_trainer *t) {
     mpc_log_begin(&t->log, "end");
     mpc_log_text(&t->log, "reason", t->reason);
     mpc_log_int(&t->log, "step", (int64_t)t->cursor.step);
     if (t->best.known) mpc_log_int(&t->log, "best_step", (int64_t)t->best.step);
     mpc_log_fixed(&t->log, "time_s", mpc_now() - t->started, 3);
-    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK;
+    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK && mpc_report_profile(t);
 }
 
 static const char *cause_of_stop(mpc_trainer *t) {

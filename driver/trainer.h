@@ -10,7 +10,7 @@
 
 typedef struct mpc_best { /* saved in every checkpoint */
     bool known;
-    double value;
+    double value, loss; /* of the monitored figure; loss breaks ties */
     uint64_t step;
     int64_t stale; /* evaluations since then */
 } mpc_best;
@@ -31,9 +31,11 @@ typedef struct mpc_trainer {
     mpc_cursor cursor; /* step: windows that ended; row: next row of the epoch */
     mpc_totals window, since_eval, evaluated;
     mpc_best best;
-    uint64_t evaluated_step, saved_step; /* the newest of each; UINT64_MAX: none */
-    double started, last_eval_time, last_save_time;
+    uint64_t saved_step; /* the newest checkpoint's; UINT64_MAX: none */
+    double started, last_eval_time, last_save_time, last_flush;
     double step_seconds, wait_seconds; /* of this window */
+    double prepare_seconds, all_step_seconds, all_wait_seconds; /* of this process */
+    uint64_t windows_run;
     int64_t window_rows;
     double skipped; /* as of the last record */
     bool stopped; /* the device refuses to go on */
@@ -59,6 +61,7 @@ bool mpc_report_end(mpc_trainer *t);
 bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);
 /* "test loss 0.0812", "test accuracy 97.8 %" on stdout. */
 void mpc_print_figures(const char *split, const mpc_totals *totals);
+bool mpc_report_profile(mpc_trainer *t);
 bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_rows);
 
 #endif

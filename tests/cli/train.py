@@ -13,7 +13,7 @@ with Folder() as f:
     check(lines[0].startswith("valid loss "), r.out)
     check("tiny: 67 parameters, f32 on " + DEVICE in r.err, r.err)
     check("\033" not in r.err and "\r" not in r.err)
-    for name in ("model.mpg", "used", "resolved.mpg", "run.json", "assignment.txt", "log.jsonl", "metrics.json", "checkpoints/best",
+    for name in ("model.mpg", "used", "resolved.mpg", "run.json", "assignment.txt", "log.jsonl", "metrics.json", "profile.json", "checkpoints/best",
                  "checkpoints/last"):
         check(os.path.exists(f.at(run, name)), name)
     check(f.get(run, "model.mpg") == f.get("tiny.mpg"))
