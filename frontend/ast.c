@@ -1,5 +1,6 @@
-/* Constructors of the tree, and the names that calls get from the text alone: which label, variable or callee names the parameters
- * that a call makes. That is decided from the whole block, never while elaborating, so that a constant or a branch can't rename. */
+/* Constructors of the tree, and the names that calls get from the text alone: which label, variable or callee names the
+ * parameters that a call makes. That is decided from the whole block, never while elaborating, so that a constant or a
+ * branch can't rename. */
 #include "frontend/ast.h"
 
 #include <string.h>
@@ -93,7 +94,8 @@ static bool is_target(const fe_ast *n) {
 fe_list fe_targets(fe_parser *p, fe_list list) {
     for (const fe_ast *n = list.first; n && !p->failed; n = n->next) {
         if (is_target(n)) continue;
-        fe_error(p->diag, "E002", n->span, "a value can't be assigned to this; left of `=` stand names, or `[a, b]` for a list");
+        fe_error(p->diag, "E002", n->span,
+                 "a value can't be assigned to this; left of `=` stand names, or `[a, b]` for a list");
         p->failed = true;
     }
     return list;
@@ -122,8 +124,8 @@ typedef struct count {
 typedef struct namer {
     mpc_arena *arena;
     MPC_ARRAY(count) assigned; /* assignments of a variable */
-    MPC_ARRAY(count) callees; /* calls that are named by their callee */
-    bool numbering; /* second walk: write the numbers */
+    MPC_ARRAY(count) callees;  /* calls that are named by their callee */
+    bool numbering;            /* second walk: write the numbers */
     bool failed;
 } namer;
 
@@ -193,7 +195,8 @@ static void name_body(namer *nm, fe_list *body) {
     for (fe_ast *s = body->first; s; s = s->next) {
         for (int i = 0; i < 3; i++) name_expression(nm, s->kid[i], i == 0 ? sole_variable(nm, s) : NULL);
         if (s->kind == AST_REPEAT || s->kind == AST_REGION || s->kind == AST_IF) name_body(nm, &s->list);
-        else for (fe_ast *k = s->kind == AST_RETURN ? s->list.first : NULL; k; k = k->next) name_expression(nm, k, NULL);
+        else
+            for (fe_ast *k = s->kind == AST_RETURN ? s->list.first : NULL; k; k = k->next) name_expression(nm, k, NULL);
         if (s->kind == AST_IF) name_body(nm, &s->other);
     }
 }

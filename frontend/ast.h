@@ -1,5 +1,5 @@
-/* The syntax tree of a `.mpg` file. One struct for every kind of node; children in `kid`, lists linked by `next`. Nodes live in
- * the model's arena and never change after naming (fe_name_sites). */
+/* The syntax tree of a `.mpg` file. One struct for every kind of node; children in `kid`, lists linked by `next`. Nodes
+ * live in the model's arena and never change after naming (fe_name_sites). */
 #ifndef MPC_FRONTEND_AST_H
 #define MPC_FRONTEND_AST_H
 
@@ -9,43 +9,44 @@ enum { FE_MAX_DEPTH = 256 }; /* of brackets in the text and of expressions in th
 
 typedef enum fe_ast_kind {
     /* expressions */
-    AST_INT, /* integer */
-    AST_FLOAT, /* number */
+    AST_INT,      /* integer */
+    AST_FLOAT,    /* number */
     AST_QUANTITY, /* number, text = unit */
-    AST_STRING, /* text */
-    AST_BOOL, /* integer */
-    AST_NAME, /* text, sym */
+    AST_STRING,   /* text */
+    AST_BOOL,     /* integer */
+    AST_NAME,     /* text, sym */
     AST_HOLE,
-    AST_LIST, /* list of elements */
+    AST_LIST,   /* list of elements */
     AST_BINARY, /* text = operator, kid[0], kid[1] */
-    AST_UNARY, /* text = "-" or "not", kid[0] */
-    AST_CALL, /* kid[0] callee, list of AST_ARG, text = label or NULL */
-    AST_ARG, /* kid[0] value, text = keyword or NULL */
-    AST_INDEX, /* kid[0], list of AST_SUB */
-    AST_SUB, /* integer: FE_SUB_*, kid[0] begin or index, kid[1] end */
-    AST_ATTR, /* kid[0], text */
+    AST_UNARY,  /* text = "-" or "not", kid[0] */
+    AST_CALL,   /* kid[0] callee, list of AST_ARG, text = label or NULL */
+    AST_ARG,    /* kid[0] value, text = keyword or NULL */
+    AST_INDEX,  /* kid[0], list of AST_SUB */
+    AST_SUB,    /* integer: FE_SUB_*, kid[0] begin or index, kid[1] end */
+    AST_ATTR,   /* kid[0], text */
     AST_ELLIPSIS,
     /* statements */
     AST_ASSIGN, /* list of targets, kid[0] value, text = format of `@f32` or NULL */
     AST_REGION, /* text = format, list of statements */
     AST_RETURN, /* list of values */
-    AST_REPEAT, /* kid[0] count or list, kid[1] index name, kid[2] element name (both may be NULL), list of statements */
-    AST_IF, /* kid[0] condition, list = then, other = else */
-    AST_LOSS, /* text = name or NULL, kid[0] value, kid[1] where, kid[2] weight, list of `trains` globs */
+    AST_REPEAT, /* kid[0] count or list, kid[1] index name, kid[2] element name (both may be NULL), list of statements
+                 */
+    AST_IF,     /* kid[0] condition, list = then, other = else */
+    AST_LOSS,   /* text = name or NULL, kid[0] value, kid[1] where, kid[2] weight, list of `trains` globs */
     AST_METRIC, /* text, kid[0], kid[1] where */
     AST_OUTPUT, /* text, kid[0] */
     AST_EXPR_STATEMENT, /* a value that goes nowhere: an error with its own words */
     /* items */
-    AST_USE, /* text = file */
-    AST_CONST, /* text, kid[0] */
-    AST_BLOCK, /* text, list of AST_PARM, other = body, kid[0] = result types (linked) */
-    AST_MODEL, /* text, list of AST_PARM, other = body */
-    AST_PARM, /* text, kid[0] type or NULL, kid[1] default or NULL */
-    AST_TYPE, /* text = word or NULL, list of dims, integer: 1 when it has brackets */
-    AST_SECTION, /* text, list of entries */
-    AST_ENTRY, /* text = key, kid[0] value */
+    AST_USE,         /* text = file */
+    AST_CONST,       /* text, kid[0] */
+    AST_BLOCK,       /* text, list of AST_PARM, other = body, kid[0] = result types (linked) */
+    AST_MODEL,       /* text, list of AST_PARM, other = body */
+    AST_PARM,        /* text, kid[0] type or NULL, kid[1] default or NULL */
+    AST_TYPE,        /* text = word or NULL, list of dims, integer: 1 when it has brackets */
+    AST_SECTION,     /* text, list of entries */
+    AST_ENTRY,       /* text = key, kid[0] value */
     AST_INPUT_ENTRY, /* text = input, kid[0] value */
-    AST_GLOBS, /* list of strings, other = entries, or kid[0] = value */
+    AST_GLOBS,       /* list of strings, other = entries, or kid[0] = value */
 } fe_ast_kind;
 
 enum { FE_SUB_INDEX, FE_SUB_RANGE, FE_SUB_ELLIPSIS };
@@ -61,7 +62,7 @@ struct fe_ast {
     uint32_t depth; /* of the expression */
     mpc_span span;
     mpc_span name_span; /* of the label, name or key that `text` holds, when it isn't the whole span */
-    mpc_sym sym; /* of `text` */
+    mpc_sym sym;        /* of `text` */
     const char *text;
     int64_t integer;
     double number;
@@ -84,17 +85,17 @@ typedef struct fe_parser {
     mpc_arena *arena;
     struct fe_model_diag *diag;
     uint32_t file;
-    uint32_t base; /* offset of the first byte that was scanned (after a byte order mark) */
+    uint32_t base;       /* offset of the first byte that was scanned (after a byte order mark) */
     uint32_t begin, end; /* of the current token */
     fe_bracket stack[FE_MAX_DEPTH];
     uint32_t depth;
-    int start; /* token that chooses what is parsed, then 0 */
+    int start;   /* token that chooses what is parsed, then 0 */
     bool failed; /* an error was sent, or out of memory */
     bool no_memory;
-    fe_ast nothing; /* stands for every node once memory ran out */
-    fe_list items; /* out, of a file */
+    fe_ast nothing;     /* stands for every node once memory ran out */
+    fe_list items;      /* out, of a file */
     fe_ast *expression; /* out, of an override */
-    char *heap; /* the lexer's own memory, sized beforehand so that it can't run out */
+    char *heap;         /* the lexer's own memory, sized beforehand so that it can't run out */
     size_t heap_size, heap_used;
 } fe_parser;
 

@@ -1,5 +1,5 @@
-/* Layers with weights, and pooling. Default initialisers: weights and biases of linear and conv2d uniform within 1 / sqrt(fan in),
- * embeddings normal with deviation 0.02; all can be replaced by `init =` or the params section. */
+/* Layers with weights, and pooling. Default initialisers: weights and biases of linear and conv2d uniform within 1 /
+ * sqrt(fan in), embeddings normal with deviation 0.02; all can be replaced by `init =` or the params section. */
 #include <string.h>
 
 #include "frontend/fe_builtins.h"
@@ -43,7 +43,8 @@ fe_value fe_fn_param(fe_call *c) {
 
 static bool positive(fe_call *c, uint32_t i, int64_t value, const char *what) {
     if (value >= 1) return true;
-    fe_error(c->e->d, "E017", fe_arg_span(c, i), "%s: %s must be at least 1, not %lld", c->fn->name, what, (long long)value);
+    fe_error(c->e->d, "E017", fe_arg_span(c, i), "%s: %s must be at least 1, not %lld", c->fn->name, what,
+             (long long)value);
     return false;
 }
 
@@ -78,7 +79,11 @@ static const fe_history *shrink(fe_call *c, fe_value x, const mpc_type *out) {
     uint32_t line = 0, column = 0;
     if (!h) return before;
     fe_locate(c->e->m, c->at->span, &line, &column);
-    *h = (fe_history){.before = before, .height = out->dims[1], .width = out->dims[2], .line = line, .count = before ? before->count + 1 : 1};
+    *h = (fe_history){.before = before,
+                      .height = out->dims[1],
+                      .width = out->dims[2],
+                      .line = line,
+                      .count = before ? before->count + 1 : 1};
     return h;
 }
 
@@ -103,23 +108,29 @@ static void explain_history(fe_call *c, fe_report *r, const fe_history *h) {
     bool halved = true;
     uint32_t count = h ? h->count + 1 : 0;
     for (const fe_history *k = h; k; k = k->before) {
-        sizes = *sizes ? fe_format(e, "%lld -> %s", (long long)k->height, sizes) : fe_format(e, "%lld", (long long)k->height);
+        sizes = *sizes ? fe_format(e, "%lld -> %s", (long long)k->height, sizes)
+                       : fe_format(e, "%lld", (long long)k->height);
         if (k->line) lines = *lines ? fe_format(e, "%u, %s", k->line, lines) : fe_format(e, "%u", k->line);
-        if (k->before) halved = halved && (k->before->height + 1) / 2 >= k->height && k->before->height / 2 <= k->height;
+        if (k->before)
+            halved = halved && (k->before->height + 1) / 2 >= k->height && k->before->height / 2 <= k->height;
         first_height = k->height;
         first_width = k->width;
     }
     if (count < 2) return;
     const char *number = fe_format(e, "%lld", (long long)first_height);
     bool vowel = *number == '8' || strncmp(number, "11", 3) == 0 || strncmp(number, "18", 3) == 0;
-    fe_note(r, (mpc_span){0}, "this is the %s %s of a%s %lld x %lld image: %s (line%s %s)", ordinal(e, count), halved ? "halving" : "shrinking", vowel ? "n" : "", (long long)first_height, (long long)first_width, sizes, count > 2 ? "s" : "", lines);
+    fe_note(r, (mpc_span){0}, "this is the %s %s of a%s %lld x %lld image: %s (line%s %s)", ordinal(e, count),
+            halved ? "halving" : "shrinking", vowel ? "n" : "", (long long)first_height, (long long)first_width, sizes,
+            count > 2 ? "s" : "", lines);
 }
 
 /* The window against the image, before the shape rule sees it. */
-static bool window_fits(fe_call *c, fe_value x, const int64_t *kernel, const int64_t *pad, const int64_t *dilation, const char *verb) {
+static bool window_fits(fe_call *c, fe_value x, const int64_t *kernel, const int64_t *pad, const int64_t *dilation,
+                        const char *verb) {
     const mpc_type *t = fe_type(x);
     if (t->rank != 4) {
-        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0), "%s takes images, [batch, height, width, channels]", c->fn->name);
+        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0),
+                               "%s takes images, [batch, height, width, channels]", c->fn->name);
         fe_label(&r, "%s", fe_shape_text(c->e, x));
         fe_send(&r);
         return false;
@@ -132,7 +143,8 @@ static bool window_fits(fe_call *c, fe_value x, const int64_t *kernel, const int
     }
     if (ok) return true;
     const fe_ast *callee = c->at->kid[0];
-    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E023", callee ? callee->span : c->at->span, "the image is smaller than the kernel");
+    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E023", callee ? callee->span : c->at->span,
+                           "the image is smaller than the kernel");
     fe_label(&r, "%s is %s: nothing left to %s", fe_arg_text(c, 0), fe_shape_text(c->e, x), verb);
     explain_history(c, &r, x.t->history);
     fe_send(&r);
@@ -145,7 +157,9 @@ static bool pair(fe_call *c, uint32_t i, int64_t fallback, int64_t least, int64_
     uint32_t n = fe_arg_ints(c, i, out, 2, 2);
     if (c->bad) return false;
     bool ok = n == 2 && out[0] >= least && out[1] >= least && out[0] < 1 << 20 && out[1] < 1 << 20;
-    if (!ok) fe_error(c->e->d, "E017", fe_arg_span(c, i), "%s: one number of at least %lld, or two: [height, width]", c->fn->name, (long long)least);
+    if (!ok)
+        fe_error(c->e->d, "E017", fe_arg_span(c, i), "%s: one number of at least %lld, or two: [height, width]",
+                 c->fn->name, (long long)least);
     c->bad = !ok;
     return ok;
 }
@@ -158,7 +172,9 @@ typedef struct conv_sizes {
 static bool read_conv(fe_call *c, conv_sizes *s) {
     s->channels = fe_arg_int(c, 1, 1);
     s->groups = fe_arg_int(c, 6, 1);
-    if (c->bad || !pair(c, 2, 1, 1, s->kernel) || !pair(c, 3, 1, 1, s->stride) || !pair(c, 4, 0, 0, s->pad) || !pair(c, 5, 1, 1, s->dilation)) return false;
+    if (c->bad || !pair(c, 2, 1, 1, s->kernel) || !pair(c, 3, 1, 1, s->stride) || !pair(c, 4, 0, 0, s->pad) ||
+        !pair(c, 5, 1, 1, s->dilation))
+        return false;
     return positive(c, 1, s->channels, "channels") && positive(c, 6, s->groups, "groups");
 }
 
@@ -180,10 +196,13 @@ fe_value fe_fn_conv2d(fe_call *c) {
     fe_value x = fe_arg_float_tensor(c, 0);
     conv_sizes s;
     bool bias = fe_arg_bool(c, 7, true);
-    if (!read_conv(c, &s) || x.kind != FE_TENSOR || !window_fits(c, x, s.kernel, s.pad, s.dilation, "convolve")) return FE_POISONED;
+    if (!read_conv(c, &s) || x.kind != FE_TENSOR || !window_fits(c, x, s.kernel, s.pad, s.dilation, "convolve"))
+        return FE_POISONED;
     int64_t in = fe_type(x)->dims[3];
     if (in % s.groups || s.channels % s.groups) {
-        fe_error(c->e->d, "E022", fe_arg_span(c, 6), "%lld input and %lld output channels can't be divided into %lld groups", (long long)in, (long long)s.channels, (long long)s.groups);
+        fe_error(c->e->d, "E022", fe_arg_span(c, 6),
+                 "%lld input and %lld output channels can't be divided into %lld groups", (long long)in,
+                 (long long)s.channels, (long long)s.groups);
         return FE_POISONED;
     }
     int64_t dims[] = {s.kernel[0], s.kernel[1], in / s.groups, s.channels};
@@ -214,7 +233,8 @@ fe_value fe_fn_global_avg_pool(fe_call *c) {
     fe_value x = fe_arg_float_tensor(c, 0);
     if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
     if (fe_type(x)->rank != 4) {
-        fe_error(c->e->d, "E021", fe_arg_span(c, 0), "global_avg_pool takes images, [batch, height, width, channels]; this is %s", fe_shape_text(c->e, x));
+        fe_error(c->e->d, "E021", fe_arg_span(c, 0),
+                 "global_avg_pool takes images, [batch, height, width, channels]; this is %s", fe_shape_text(c->e, x));
         return FE_POISONED;
     }
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_mean, c->name ? c->name : "global_avg_pool");
@@ -231,9 +251,11 @@ fe_value fe_fn_embedding(fe_call *c) {
     fe_value ids = fe_arg_tensor(c, 0);
     int64_t dims[] = {fe_arg_int(c, 1, 1), fe_arg_int(c, 2, 1)};
     const fe_init *init = fe_arg_init(c, 3, &fallback);
-    if (c->bad || !positive(c, 1, dims[0], "the number of rows") || !positive(c, 2, dims[1], "the width")) return FE_POISONED;
+    if (c->bad || !positive(c, 1, dims[0], "the number of rows") || !positive(c, 2, dims[1], "the width"))
+        return FE_POISONED;
     if (mpc_format_get(fe_type(ids)->format)->kind != MPC_FORMAT_INT) {
-        fe_error(e->d, "E021", fe_arg_span(c, 0), "embedding looks up whole numbers; this is %s", mpc_format_get(fe_type(ids)->format)->name);
+        fe_error(e->d, "E021", fe_arg_span(c, 0), "embedding looks up whole numbers; this is %s",
+                 mpc_format_get(fe_type(ids)->format)->name);
         return FE_POISONED;
     }
     fe_value w = fe_make_param(c, "weight", 2, dims, init);
@@ -248,7 +270,9 @@ fe_value fe_fn_embedding(fe_call *c) {
     v.t = t;
     bool kept = e->masked;
     e->masked = false; /* a token id outside the table is wrong wherever the loss looks */
-    fe_limit_range(e, ids, dims[0], fe_format(e, "%s, the table has %lld rows (%s)", fe_source_text(e->m, c->at->span), (long long)dims[0], fe_place_text(e->d, c->at->span)));
+    fe_limit_range(e, ids, dims[0],
+                   fe_format(e, "%s, the table has %lld rows (%s)", fe_source_text(e->m, c->at->span),
+                             (long long)dims[0], fe_place_text(e->d, c->at->span)));
     e->masked = kept;
     return v;
 }

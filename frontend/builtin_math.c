@@ -1,5 +1,5 @@
-/* Elementwise ops, reductions, softmax and matmul. The functions of numbers fold when they get numbers, so that a constant such as
- * 1 / sqrt(width) never becomes a node. */
+/* Elementwise ops, reductions, softmax and matmul. The functions of numbers fold when they get numbers, so that a
+ * constant such as 1 / sqrt(width) never becomes a node. */
 #include <math.h>
 #include <string.h>
 
@@ -38,11 +38,20 @@ static double gaussian_unit(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
 
 static const unary_row *find_unary(const char *name) {
     static const unary_row rows[] = {
-        {"neg", MPC_OP_neg, negate, true},          {"exp", MPC_OP_exp, exp, false},       {"log", MPC_OP_log, log, false},
-        {"sqrt", MPC_OP_sqrt, sqrt, false},         {"rsqrt", MPC_OP_rsqrt, reciprocal_root, false},
-        {"abs", MPC_OP_abs, fabs, false},           {"tanh", MPC_OP_tanh, tanh, false},    {"sigmoid", MPC_OP_sigmoid, logistic, false},
-        {"relu", MPC_OP_relu, positive_part, false}, {"gelu", MPC_OP_gelu, gaussian_unit, false}, {"erf", MPC_OP_erf, erf, false},
-        {"sin", MPC_OP_sin, sin, false},            {"cos", MPC_OP_cos, cos, false},       {"is_finite", MPC_OP_is_finite, NULL, false},
+        {"neg", MPC_OP_neg, negate, true},
+        {"exp", MPC_OP_exp, exp, false},
+        {"log", MPC_OP_log, log, false},
+        {"sqrt", MPC_OP_sqrt, sqrt, false},
+        {"rsqrt", MPC_OP_rsqrt, reciprocal_root, false},
+        {"abs", MPC_OP_abs, fabs, false},
+        {"tanh", MPC_OP_tanh, tanh, false},
+        {"sigmoid", MPC_OP_sigmoid, logistic, false},
+        {"relu", MPC_OP_relu, positive_part, false},
+        {"gelu", MPC_OP_gelu, gaussian_unit, false},
+        {"erf", MPC_OP_erf, erf, false},
+        {"sin", MPC_OP_sin, sin, false},
+        {"cos", MPC_OP_cos, cos, false},
+        {"is_finite", MPC_OP_is_finite, NULL, false},
         {"is_nan", MPC_OP_is_nan, NULL, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -61,13 +70,16 @@ fe_value fe_fn_unary(fe_call *c) {
 fe_value fe_fn_silu(fe_call *c) {
     fe_value x = fe_arg_float_tensor(c, 0);
     if (c->bad) return FE_POISONED;
-    return fe_emit2(c->e, c->at, MPC_OP_mul, x, fe_emit1(c->e, c->at, MPC_OP_sigmoid, x, NULL), c->name ? c->name : "silu");
+    return fe_emit2(c->e, c->at, MPC_OP_mul, x, fe_emit1(c->e, c->at, MPC_OP_sigmoid, x, NULL),
+                    c->name ? c->name : "silu");
 }
 
 fe_value fe_softplus(fe_call *c, fe_value x, const char *name) {
     fe_elab *e = c->e;
     fe_value away = fe_emit1(e, c->at, MPC_OP_neg, fe_emit1(e, c->at, MPC_OP_abs, x, NULL), NULL);
-    fe_value tail = fe_emit1(e, c->at, MPC_OP_log, fe_binary(e, c->at, "+", fe_emit1(e, c->at, MPC_OP_exp, away, NULL), fe_float(1), NULL), NULL);
+    fe_value tail =
+        fe_emit1(e, c->at, MPC_OP_log,
+                 fe_binary(e, c->at, "+", fe_emit1(e, c->at, MPC_OP_exp, away, NULL), fe_float(1), NULL), NULL);
     return fe_emit2(e, c->at, MPC_OP_add, fe_emit1(e, c->at, MPC_OP_relu, x, NULL), tail, name ? name : "softplus");
 }
 
@@ -96,7 +108,8 @@ fe_value fe_fn_leaky_relu(fe_call *c) {
     double slope = fe_arg_float(c, 1, 0.01);
     if (c->bad) return FE_POISONED;
     fe_value positive = fe_binary(c->e, c->at, ">", x, fe_float(0), NULL);
-    return select_value(c, positive, x, fe_binary(c->e, c->at, "*", x, fe_float(slope), NULL), c->name ? c->name : "leaky_relu");
+    return select_value(c, positive, x, fe_binary(c->e, c->at, "*", x, fe_float(slope), NULL),
+                        c->name ? c->name : "leaky_relu");
 }
 
 fe_value fe_fn_clamp(fe_call *c) {
@@ -119,10 +132,12 @@ fe_value fe_fn_where(fe_call *c) {
         fe_error(e->d, "E014", fe_arg_span(c, 0), "`where` chooses by truth values: write a comparison, such as x > 0");
         return FE_POISONED;
     }
-    mpc_format fa = a.kind == FE_TENSOR ? fe_type(a)->format : MPC_FMT_none, fb = b.kind == FE_TENSOR ? fe_type(b)->format : MPC_FMT_none;
+    mpc_format fa = a.kind == FE_TENSOR ? fe_type(a)->format : MPC_FMT_none,
+               fb = b.kind == FE_TENSOR ? fe_type(b)->format : MPC_FMT_none;
     mpc_format both = fa != MPC_FMT_none ? fa : fb;
     bool fraction = (a.kind == FE_FLOAT || b.kind == FE_FLOAT) && !mpc_format_is_float(both);
-    if (both == MPC_FMT_none || fraction || (fa != fb && fa && fb && !(mpc_format_is_float(fa) && mpc_format_is_float(fb)))) {
+    if (both == MPC_FMT_none || fraction ||
+        (fa != fb && fa && fb && !(mpc_format_is_float(fa) && mpc_format_is_float(fb)))) {
         a = fe_to_float(e, c->at, a);
         b = fe_to_float(e, c->at, b);
         both = MPC_FMT_f32;
@@ -157,7 +172,9 @@ static uint32_t read_axes(fe_call *c, uint32_t rank, int64_t *axes) {
         int64_t axis = fe_given(c, 1) ? given[i] : i;
         if (axis < 0) axis += rank;
         if (axis < 0 || axis >= rank || hit[axis]) {
-            fe_error(c->e->d, "E027", fe_arg_span(c, 1), axis >= 0 && axis < rank ? "an axis stands here twice" : "%s has no such axis", fe_shape_text(c->e, c->v[0]));
+            fe_error(c->e->d, "E027", fe_arg_span(c, 1),
+                     axis >= 0 && axis < rank ? "an axis stands here twice" : "%s has no such axis",
+                     fe_shape_text(c->e, c->v[0]));
             c->bad = true;
             return 0;
         }
@@ -173,7 +190,8 @@ fe_value fe_fn_reduce(fe_call *c) {
         const char *name;
         mpc_op_id op;
         bool floats;
-    } rows[] = {{"sum", MPC_OP_sum, true}, {"mean", MPC_OP_mean, true}, {"max", MPC_OP_max, false}, {"min", MPC_OP_min, false}};
+    } rows[] = {
+        {"sum", MPC_OP_sum, true}, {"mean", MPC_OP_mean, true}, {"max", MPC_OP_max, false}, {"min", MPC_OP_min, false}};
     size_t row = 0;
     while (strcmp(rows[row].name, c->fn->name) != 0) row++;
     fe_value x = rows[row].floats ? fe_arg_float_tensor(c, 0) : fe_arg_tensor(c, 0);
@@ -223,7 +241,9 @@ fe_value fe_fn_l2_normalize(fe_call *c) {
     fe_op_attr(&o, MPC_A_INTS("axes", &axis, 1));
     fe_op_attr(&o, MPC_A_BOOL("keep", true));
     fe_value sum = fe_op_end(&o);
-    fe_value scale = fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "maximum", sum, fe_float(eps * eps > 0 ? eps * eps : eps), NULL), NULL);
+    fe_value scale =
+        fe_emit1(e, c->at, MPC_OP_rsqrt,
+                 fe_binary(e, c->at, "maximum", sum, fe_float(eps * eps > 0 ? eps * eps : eps), NULL), NULL);
     return fe_binary(e, c->at, "*", x, scale, c->name);
 }
 
@@ -234,10 +254,13 @@ fe_value fe_fn_matmul(fe_call *c) {
     const mpc_type *x = fe_type(a), *y = fe_type(b);
     bool ranks = x->rank >= 2 && y->rank >= 2 && (y->rank == 2 || y->rank == x->rank);
     if (!ranks || x->dims[x->rank - 1] != y->dims[y->rank - 2]) {
-        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0), "these two shapes can't be multiplied as matrices");
+        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0),
+                               "these two shapes can't be multiplied as matrices");
         fe_label(&r, "%s", fe_shape_text(c->e, a));
         fe_second(&r, fe_arg_span(c, 1), "%s", fe_shape_text(c->e, b));
-        if (ranks && x->dims[x->rank - 1] == y->dims[y->rank - 1]) fe_help(&r, "the last axis of the first meets the last but one of the second: matmul(%s, transpose(%s))", fe_arg_text(c, 0), fe_arg_text(c, 1));
+        if (ranks && x->dims[x->rank - 1] == y->dims[y->rank - 1])
+            fe_help(&r, "the last axis of the first meets the last but one of the second: matmul(%s, transpose(%s))",
+                    fe_arg_text(c, 0), fe_arg_text(c, 1));
         else fe_help(&r, "[..., m, k] times [..., k, n], or [k, n]");
         fe_send(&r);
         return FE_POISONED;

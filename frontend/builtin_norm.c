@@ -1,5 +1,5 @@
-/* Normalisation, attention and what draws random numbers. Statistics of a batch norm are states that move in training only; under a
- * frozen path it uses them and leaves them alone. */
+/* Normalisation, attention and what draws random numbers. Statistics of a batch norm are states that move in training
+ * only; under a frozen path it uses them and leaves them alone. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,9 @@ static bool channels_of(fe_call *c, fe_value x, int64_t *size) {
         *size = t->dims[t->rank - 1];
         return true;
     }
-    if (t) fe_error(c->e->d, "E021", fe_arg_span(c, 0), "%s needs at least two axes; this is %s", c->fn->name, fe_shape_text(c->e, x));
+    if (t)
+        fe_error(c->e->d, "E021", fe_arg_span(c, 0), "%s needs at least two axes; this is %s", c->fn->name,
+                 fe_shape_text(c->e, x));
     return false;
 }
 
@@ -42,7 +44,8 @@ fe_value fe_fn_rms_norm(fe_call *c) {
     fe_op_in(&o, fe_emit2(e, c->at, MPC_OP_mul, x, x, NULL));
     fe_op_attr(&o, MPC_A_INTS("axes", &axis, 1));
     fe_op_attr(&o, MPC_A_BOOL("keep", true));
-    fe_value scale = fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", fe_op_end(&o), fe_float(eps), NULL), NULL);
+    fe_value scale =
+        fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", fe_op_end(&o), fe_float(eps), NULL), NULL);
     return fe_binary(e, c->at, "*", fe_binary(e, c->at, "*", x, scale, NULL), weight, c->name ? c->name : "rms_norm");
 }
 
@@ -70,7 +73,8 @@ fe_value fe_fn_batch_norm(fe_call *c) {
     fe_value gamma = fe_make_param(c, "weight", 1, &size, scale), beta = fe_make_param(c, "bias", 1, &size, &zeros);
     fe_value mean = fe_make_stat(c, "running_mean", size, false), var = fe_make_stat(c, "running_var", size, true);
     bool moves = e->phase == MPC_PHASE_TRAIN && !fe_norm_frozen(e, c->path);
-    fe_op o = fe_op_begin(e, c->at, moves ? MPC_OP_batch_norm : MPC_OP_batch_norm_eval, c->name ? c->name : "batch_norm");
+    fe_op o =
+        fe_op_begin(e, c->at, moves ? MPC_OP_batch_norm : MPC_OP_batch_norm_eval, c->name ? c->name : "batch_norm");
     fe_op_in(&o, x);
     fe_op_in(&o, gamma);
     fe_op_in(&o, beta);
@@ -91,10 +95,13 @@ static bool heads_fit(fe_call *c) {
         fe_error(c->e->d, "E009", fe_arg_span(c, 1), "fewer key than query heads are not supported yet");
         return false;
     }
-    ok = ok && memcmp(k->dims, v->dims, 3 * sizeof *k->dims) == 0 && q->dims[0] == k->dims[0] && q->dims[2] == k->dims[2] && q->dims[3] == k->dims[3] && v->dims[3] == q->dims[3];
+    ok = ok && memcmp(k->dims, v->dims, 3 * sizeof *k->dims) == 0 && q->dims[0] == k->dims[0] &&
+         q->dims[2] == k->dims[2] && q->dims[3] == k->dims[3] && v->dims[3] == q->dims[3];
     if (ok) return true;
-    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", c->at->span, "attention takes q [batch, time, heads, size] and k, v of the same heads and size");
-    fe_label(&r, "q %s, k %s, v %s", fe_shape_text(c->e, c->v[0]), fe_shape_text(c->e, c->v[1]), fe_shape_text(c->e, c->v[2]));
+    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", c->at->span,
+                           "attention takes q [batch, time, heads, size] and k, v of the same heads and size");
+    fe_label(&r, "q %s, k %s, v %s", fe_shape_text(c->e, c->v[0]), fe_shape_text(c->e, c->v[1]),
+             fe_shape_text(c->e, c->v[2]));
     fe_send(&r);
     return false;
 }
@@ -154,7 +161,8 @@ static fe_value normal(fe_call *c, const int64_t *dims, uint32_t n) {
     fe_value u = uniform(c, dims, n, "radius"), w = uniform(c, dims, n, "angle");
     fe_value radius = fe_emit1(e, c->at, MPC_OP_log, fe_binary(e, c->at, "-", fe_float(1), u, NULL), NULL);
     radius = fe_emit1(e, c->at, MPC_OP_sqrt, fe_binary(e, c->at, "*", radius, fe_float(-2), NULL), NULL);
-    fe_value angle = fe_emit1(e, c->at, MPC_OP_cos, fe_binary(e, c->at, "*", w, fe_float(6.283185307179586), NULL), NULL);
+    fe_value angle =
+        fe_emit1(e, c->at, MPC_OP_cos, fe_binary(e, c->at, "*", w, fe_float(6.283185307179586), NULL), NULL);
     return fe_binary(e, c->at, "*", radius, angle, c->name ? c->name : "random_normal");
 }
 

@@ -1,4 +1,5 @@
-/* Ops that move elements, and questions about shapes and lists. In a data mapping, reshape's shape is that of one row. */
+/* Ops that move elements, and questions about shapes and lists. In a data mapping, reshape's shape is that of one row.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -42,7 +43,8 @@ fe_value fe_fn_reshape(fe_call *c) {
             fe_mapping_mismatch(e, c->ast[0], x, dims, n);
             return FE_POISONED;
         }
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E026", c->at->span, "%lld values can't become %s", (long long)elements, fe_dims_text(e, dims, n));
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E026", c->at->span, "%lld values can't become %s",
+                               (long long)elements, fe_dims_text(e, dims, n));
         fe_label(&r, "%s is %s", fe_arg_text(c, 0), fe_shape_text(e, x));
         fe_send(&r);
         return FE_POISONED;
@@ -58,7 +60,8 @@ fe_value fe_fn_flatten(fe_call *c) {
     if (c->bad) return FE_POISONED;
     const mpc_type *t = fe_type(x);
     if (t->rank < 2) {
-        fe_error(c->e->d, "E027", c->at->span, "flatten keeps the batch axis and joins the others; %s has none to join", fe_shape_text(c->e, x));
+        fe_error(c->e->d, "E027", c->at->span, "flatten keeps the batch axis and joins the others; %s has none to join",
+                 fe_shape_text(c->e, x));
         return FE_POISONED;
     }
     int64_t dims[2] = {t->dims[0], product(t->dims + 1, t->rank - 1)};
@@ -107,7 +110,8 @@ fe_value fe_fn_transpose(fe_call *c) {
 static fe_value split_sizes(fe_call *c, fe_value x, uint32_t axis, const int64_t *sizes, uint32_t n) {
     fe_value v = fe_list_value(c->e, FE_TUPLE, n);
     int64_t at = 0;
-    for (uint32_t i = 0; v.kind == FE_TUPLE && i < n; at += sizes[i++]) v.items[i] = fe_slice(c->e, c->at, x, axis, at, at + sizes[i]);
+    for (uint32_t i = 0; v.kind == FE_TUPLE && i < n; at += sizes[i++])
+        v.items[i] = fe_slice(c->e, c->at, x, axis, at, at + sizes[i]);
     return v;
 }
 
@@ -129,7 +133,8 @@ fe_value fe_fn_split(fe_call *c) {
         for (; n < parts; n++) sizes[n] = size / parts;
     for (uint32_t i = 0; !c->bad && i < n; i++) total = sizes[i] > 0 && sizes[i] <= size ? total + sizes[i] : size + 1;
     if (!c->bad && total != size)
-        fe_error(c->e->d, "E022", c->at->span, "an axis of %lld can't be split so (parts are equal, at most %d)", (long long)size, MAX_PARTS);
+        fe_error(c->e->d, "E022", c->at->span, "an axis of %lld can't be split so (parts are equal, at most %d)",
+                 (long long)size, MAX_PARTS);
     return c->bad || total != size ? FE_POISONED : split_sizes(c, x, axis, sizes, n);
 }
 
@@ -140,7 +145,8 @@ fe_value fe_fn_unstack(fe_call *c) {
     uint32_t axis = fe_arg_axis(c, 1, t.rank, 0);
     if (c->bad) return FE_POISONED;
     if (t.dims[axis] > 1024) {
-        fe_error(e->d, "E017", c->at->span, "unstack would give %lld values; it stops at 1024", (long long)t.dims[axis]);
+        fe_error(e->d, "E017", c->at->span, "unstack would give %lld values; it stops at 1024",
+                 (long long)t.dims[axis]);
         return FE_POISONED;
     }
     fe_value v = fe_list_value(e, FE_TUPLE, (uint32_t)t.dims[axis]);
@@ -148,7 +154,8 @@ fe_value fe_fn_unstack(fe_call *c) {
     uint32_t rank = 0;
     for (uint32_t i = 0; i < t.rank; i++)
         if (i != axis) dims[rank++] = t.dims[i];
-    for (uint32_t i = 0; v.kind == FE_TUPLE && i < v.count; i++) v.items[i] = fe_reshape(e, c->at, fe_slice(e, c->at, x, axis, i, i + 1), rank, dims);
+    for (uint32_t i = 0; v.kind == FE_TUPLE && i < v.count; i++)
+        v.items[i] = fe_reshape(e, c->at, fe_slice(e, c->at, x, axis, i, i + 1), rank, dims);
     return v;
 }
 
@@ -157,7 +164,9 @@ static bool tensor_list(fe_call *c) {
     fe_value list = c->v[0];
     bool ok = (list.kind == FE_LIST || list.kind == FE_TUPLE) && list.count > 0;
     for (uint32_t i = 0; ok && i < list.count; i++) ok = list.items[i].kind == FE_TENSOR;
-    if (!ok) fe_error(c->e->d, "E014", fe_arg_span(c, 0), "%s joins a list of tensors: %s([a, b], axis = -1)", c->fn->name, c->fn->name);
+    if (!ok)
+        fe_error(c->e->d, "E014", fe_arg_span(c, 0), "%s joins a list of tensors: %s([a, b], axis = -1)", c->fn->name,
+                 c->fn->name);
     return ok;
 }
 
@@ -185,7 +194,8 @@ fe_value fe_fn_concat(fe_call *c) {
     int64_t axis = fe_arg_int(c, 1, -1);
     if (axis < 0) axis += rank;
     if (!c->bad && (axis < 0 || axis >= rank)) {
-        fe_error(c->e->d, "E027", fe_arg_span(c, 1), "the values have no such axis: %s", fe_shape_text(c->e, list.items[0]));
+        fe_error(c->e->d, "E027", fe_arg_span(c, 1), "the values have no such axis: %s",
+                 fe_shape_text(c->e, list.items[0]));
         return FE_POISONED;
     }
     return c->bad ? FE_POISONED : join(c, list.items, list.count, (uint32_t)axis, c->name);
@@ -207,7 +217,8 @@ fe_value fe_fn_stack(fe_call *c) {
     for (uint32_t i = 0; items && i < list.count; i++) {
         const mpc_type *other = fe_type(list.items[i]);
         if (other->rank != t.rank || (t.rank && memcmp(other->dims, t.dims, t.rank * sizeof *dims) != 0)) {
-            fe_error(e->d, "E020", fe_arg_span(c, 0), "stack needs values of one shape; here are %s and %s", fe_shape_text(e, list.items[0]), fe_shape_text(e, list.items[i]));
+            fe_error(e->d, "E020", fe_arg_span(c, 0), "stack needs values of one shape; here are %s and %s",
+                     fe_shape_text(e, list.items[0]), fe_shape_text(e, list.items[i]));
             return FE_POISONED;
         }
         items[i] = fe_reshape(e, c->at, list.items[i], t.rank + 1, dims);

@@ -1,4 +1,5 @@
-/* The table of ops that the language knows. A row is the name, the arguments (`|` before those given by name only, `?` may be left out,
+/* The table of ops that the language knows. A row is the name, the arguments (`|` before those given by name only, `?`
+ * may be left out,
  * `!` a word that isn't evaluated), the function, and whether it makes parameters and so may be a layer. */
 #include <string.h>
 

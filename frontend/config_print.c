@@ -1,10 +1,11 @@
-/* The completed file: what was run, readable and loadable. Constants and the train section are written with their final values, the rest
- * as it stands in the file. With origins, each line says where its value came from. */
+/* The completed file: what was run, readable and loadable. Constants and the train section are written with their final
+ * values, the rest as it stands in the file. With origins, each line says where its value came from. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
 
-static void print_origin(const mpc_model *m, bool origins, mpc_span span, fe_origin origin, const char *command, mpc_str *out) {
+static void print_origin(const mpc_model *m, bool origins, mpc_span span, fe_origin origin, const char *command,
+                         mpc_str *out) {
     if (origins && origin == FE_FROM_DEFAULT) mpc_str_append(out, "  # default");
     else if (origins && origin == FE_FROM_COMMAND) mpc_str_printf(out, "  # %s", command);
     else if (origins) {

@@ -1,4 +1,5 @@
-/* The data section: where each split comes from, and which expression feeds each input of the model. Opening files is the driver's. */
+/* The data section: where each split comes from, and which expression feeds each input of the model. Opening files is
+ * the driver's. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
@@ -16,7 +17,9 @@ static const fe_ast *argument(const fe_ast *call, const char *name, uint32_t pos
     return NULL;
 }
 
-static void wrong(mpc_model *m, const fe_ast *at, const char *message) { fe_error(&m->diag, "E205", at->span, "%s", message); }
+static void wrong(mpc_model *m, const fe_ast *at, const char *message) {
+    fe_error(&m->diag, "E205", at->span, "%s", message);
+}
 
 static const char *resolve_path(mpc_model *m, const char *path) {
     const char *file = mpc_sources_name(mpc_context_sources(m->ctx), m->file);
@@ -58,7 +61,8 @@ static bool read_csv(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
     fe_value h = header ? fe_eval_constant(m, header) : FE_POISONED;
     if (header && h.kind != FE_BOOL) return wrong(m, header, "header is true or false"), false;
     if (header) s->header = h.i != 0;
-    if (delimiter && (delimiter->kind != AST_STRING || strlen(delimiter->text) != 1)) return wrong(m, delimiter, "the delimiter is one character: \",\" or \"\\t\""), false;
+    if (delimiter && (delimiter->kind != AST_STRING || strlen(delimiter->text) != 1))
+        return wrong(m, delimiter, "the delimiter is one character: \",\" or \"\\t\""), false;
     if (delimiter) s->delimiter = delimiter->text[0];
     return true;
 }
@@ -70,7 +74,8 @@ static bool read_text(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
     const fe_ast *length = argument(call, "length", 1);
     fe_value v = length ? fe_eval_constant(m, length) : FE_POISONED;
     if (length && v.kind == FE_POISON) return false;
-    if (!length || v.kind != FE_INT || v.i < 1 || v.i > 1 << 24) return wrong(m, length ? length : call, "a text is cut into windows: text(\"file.txt\", length = 128)"), false;
+    if (!length || v.kind != FE_INT || v.i < 1 || v.i > 1 << 24)
+        return wrong(m, length ? length : call, "a text is cut into windows: text(\"file.txt\", length = 128)"), false;
     s->length = v.i;
     return true;
 }
@@ -79,11 +84,14 @@ static bool read_split(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
     static const char *const names[] = {"of", "fraction", "seed", NULL};
     s->kind = MPC_SOURCE_SPLIT;
     if (!only_arguments(m, call, names)) return false;
-    const fe_ast *of = argument(call, "of", 0), *fraction = argument(call, "fraction", 1), *seed = argument(call, "seed", 2);
-    if (!of || of->kind != AST_NAME || !fraction) return wrong(m, call, "split takes another split, a fraction and a seed: split(train, 0.1, seed = 1)"), false;
+    const fe_ast *of = argument(call, "of", 0), *fraction = argument(call, "fraction", 1),
+                 *seed = argument(call, "seed", 2);
+    if (!of || of->kind != AST_NAME || !fraction)
+        return wrong(m, call, "split takes another split, a fraction and a seed: split(train, 0.1, seed = 1)"), false;
     fe_value f = fe_eval_constant(m, fraction), n = seed ? fe_eval_constant(m, seed) : fe_int(0);
     if (f.kind == FE_POISON || n.kind == FE_POISON) return false;
-    if (!fe_is_number(f) || !(fe_number(f) > 0 && fe_number(f) < 1)) return wrong(m, fraction, "the fraction lies between 0 and 1"), false;
+    if (!fe_is_number(f) || !(fe_number(f) > 0 && fe_number(f) < 1))
+        return wrong(m, fraction, "the fraction lies between 0 and 1"), false;
     if (n.kind != FE_INT || n.i < 0) return wrong(m, seed, "a seed is a whole number of at least 0"), false;
     s->of = of->text;
     s->fraction = fe_number(f);
@@ -137,7 +145,8 @@ static void add_mapping(mpc_model *m, const fe_ast *e) {
         fe_suggest_try(&near, p->text);
     }
     if (!input) {
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E202", e->name_span, "model `%s` has no input `%s`", m->item->text, e->text);
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E202", e->name_span, "model `%s` has no input `%s`",
+                               m->item->text, e->text);
         if (near.best) fe_help(&r, "did you mean `%s`?", near.best);
         fe_send(&r);
         return;
@@ -193,9 +202,12 @@ void fe_read_data(mpc_model *m) {
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_INPUT_ENTRY) add_mapping(m, e);
         else if (e->kind == AST_ENTRY) {
-            fe_setting s = {.key = e->text, .expr = e->kid[0], .text = fe_source_text(m, e->kid[0]->span), .span = e->span};
+            fe_setting s = {
+                .key = e->text, .expr = e->kid[0], .text = fe_source_text(m, e->kid[0]->span), .span = e->span};
             add_source(m, e->text, e->name_span, &s);
-        } else fe_error(&m->diag, "E205", e->span, "the data section has sources and inputs: train = csv(...), input x = columns[0:8]");
+        } else
+            fe_error(&m->diag, "E205", e->span,
+                     "the data section has sources and inputs: train = csv(...), input x = columns[0:8]");
     }
     apply_overrides(m);
     if (m->diag.errors || !section) return;

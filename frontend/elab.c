@@ -1,4 +1,5 @@
-/* One elaboration: sets up the walk, runs the model's body, binds next values and outputs, and hands over a pruned graph. */
+/* One elaboration: sets up the walk, runs the model's body, binds next values and outputs, and hands over a pruned
+ * graph. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,12 +33,14 @@ static void add_chain(void *user, fe_report *r) {
     for (const fe_frame *f = e->frame; f && f->caller; f = f->caller) {
         if (!f->item || !f->call.file) continue;
         const char *turns = f->caller->turns;
-        fe_note(r, (mpc_span){0}, "called from %s%s%s%s", fe_place_text(e->d, f->call), *turns ? " (" : "", turns, *turns ? ")" : "");
+        fe_note(r, (mpc_span){0}, "called from %s%s%s%s", fe_place_text(e->d, f->call), *turns ? " (" : "", turns,
+                *turns ? ")" : "");
     }
 }
 
 bool fe_elab_init(fe_elab *e, mpc_model *m) {
-    *e = (fe_elab){.m = m, .ctx = m->ctx, .d = &m->diag, .rng_seed = MPC_NONE, .rng_step = MPC_NONE, .batch = m->config.batch};
+    *e = (fe_elab){
+        .m = m, .ctx = m->ctx, .d = &m->diag, .rng_seed = MPC_NONE, .rng_step = MPC_NONE, .batch = m->config.batch};
     e->arena = mpc_arena_create();
     e->param_index = mpc_map_create();
     e->streams = mpc_map_create();
@@ -120,12 +123,14 @@ static void run_model(fe_elab *e) {
 static void check_ends(fe_elab *e) {
     if (e->failed || e->d->errors) return;
     if (e->phase == MPC_PHASE_PREDICT && !mpc_builder_graph(e->b)->output_count) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span, "model `%s` has no output to predict", e->m->item->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span,
+                               "model `%s` has no output to predict", e->m->item->text);
         fe_help(&r, "say what predict writes: output p = softmax(logits)");
         fe_send(&r);
     }
     if (e->phase == MPC_PHASE_TRAIN && !e->losses.count) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span, "model `%s` has no loss to train on", e->m->item->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span, "model `%s` has no loss to train on",
+                               e->m->item->text);
         fe_help(&r, "say what is minimised: loss ce = cross_entropy(logits, label)");
         fe_send(&r);
     }

@@ -1,5 +1,5 @@
-/* Arguments: matching a call against a signature, and reading them as the kind a builtin needs. A wrong one is reported, `bad` is set
- * and a harmless value returned, so builtins check once, after reading all. */
+/* Arguments: matching a call against a signature, and reading them as the kind a builtin needs. A wrong one is
+ * reported, `bad` is set and a harmless value returned, so builtins check once, after reading all. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -45,13 +45,15 @@ static bool read_block(fe_elab *e, const fe_ast *item, signature *s) {
         return false;
     }
     for (const fe_ast *p = item->list.first; p; p = p->next)
-        s->p[s->count++] = (parameter){.name = p->text, .length = (uint32_t)strlen(p->text), .optional = p->kid[1] != NULL};
+        s->p[s->count++] =
+            (parameter){.name = p->text, .length = (uint32_t)strlen(p->text), .optional = p->kid[1] != NULL};
     return true;
 }
 
 static const char *signature_text(fe_elab *e, const signature *s) {
     mpc_str out = {0};
-    for (uint32_t i = 0; i < s->count; i++) mpc_str_printf(&out, "%s%.*s", i ? ", " : "", (int)s->p[i].length, s->p[i].name);
+    for (uint32_t i = 0; i < s->count; i++)
+        mpc_str_printf(&out, "%s%.*s", i ? ", " : "", (int)s->p[i].length, s->p[i].name);
     const char *text = fe_format(e, "%s", mpc_str_cstr(&out));
     mpc_str_free(&out);
     return text;
@@ -74,7 +76,8 @@ static void unknown_argument(fe_call *c, const signature *s, const fe_ast *arg) 
     fe_elab *e = c->e;
     const char *alias = fe_alias(arg->text), *best = alias && find_parameter(s, alias) != UINT32_MAX ? alias : NULL;
     fe_suggestion near = fe_suggest(arg->text);
-    for (uint32_t i = 0; i < s->count; i++) fe_suggest_try(&near, fe_format(e, "%.*s", (int)s->p[i].length, s->p[i].name));
+    for (uint32_t i = 0; i < s->count; i++)
+        fe_suggest_try(&near, fe_format(e, "%.*s", (int)s->p[i].length, s->p[i].name));
     if (!best) best = near.best;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E011", arg->name_span, "%s has no argument `%s`", s->name, arg->text);
     fe_label(&r, "%s(%s)", s->name, signature_text(e, s));
@@ -94,9 +97,12 @@ static bool positional(fe_call *c, const signature *s, const fe_ast *arg, uint32
         *index = (*next)++;
         return true;
     }
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E013", arg->span, *next < s->count ? "this argument needs its name" : "%s takes %u argument%s", s->name, s->count, s->count == 1 ? "" : "s");
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E013", arg->span,
+                           *next < s->count ? "this argument needs its name" : "%s takes %u argument%s", s->name,
+                           s->count, s->count == 1 ? "" : "s");
     fe_label(&r, "%s(%s)", s->name, signature_text(e, s));
-    if (*next < s->count) fe_help(&r, "%.*s = %s", (int)s->p[*next].length, s->p[*next].name, fe_source_text(e->m, arg->span));
+    if (*next < s->count)
+        fe_help(&r, "%.*s = %s", (int)s->p[*next].length, s->p[*next].name, fe_source_text(e->m, arg->span));
     fe_send(&r);
     return false;
 }
@@ -135,7 +141,8 @@ static bool place(fe_call *c, const signature *s, const fe_ast *arg, uint32_t *n
 static bool complete(fe_call *c, const signature *s) {
     for (uint32_t i = 0; i < s->count; i++) {
         if (c->ast[i] || s->p[i].optional) continue;
-        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E012", c->at->span, "%s needs `%.*s`", s->name, (int)s->p[i].length, s->p[i].name);
+        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E012", c->at->span, "%s needs `%.*s`", s->name,
+                               (int)s->p[i].length, s->p[i].name);
         fe_label(&r, "%s(%s)", s->name, signature_text(c->e, s));
         fe_send(&r);
         return false;
@@ -167,7 +174,9 @@ const char *fe_arg_text(fe_call *c, uint32_t i) { return fe_source_text(c->e->m,
 static void wrong(fe_call *c, uint32_t i, const char *wanted) {
     signature s = {0};
     read_row(c->fn->args, &s);
-    if (!c->bad) fe_error(c->e->d, "E014", fe_arg_span(c, i), "%s: `%.*s` is %s, %s is needed", c->fn->name, (int)s.p[i].length, s.p[i].name, fe_kind_name(c->v[i].kind), wanted);
+    if (!c->bad)
+        fe_error(c->e->d, "E014", fe_arg_span(c, i), "%s: `%.*s` is %s, %s is needed", c->fn->name, (int)s.p[i].length,
+                 s.p[i].name, fe_kind_name(c->v[i].kind), wanted);
     c->bad = true;
 }
 
@@ -211,7 +220,9 @@ const mpc_type *fe_arg_type(fe_call *c, uint32_t i) {
 static uint32_t axis_in(fe_call *c, uint32_t i, int64_t axis, uint32_t rank) {
     if (axis < 0) axis += rank;
     if (axis >= 0 && axis < rank) return (uint32_t)axis;
-    if (!c->bad) fe_error(c->e->d, "E027", fe_arg_span(c, i), "there is no axis %lld: %s has %u", (long long)(axis < 0 ? axis - rank : axis), fe_shape_text(c->e, c->v[0]), rank);
+    if (!c->bad)
+        fe_error(c->e->d, "E027", fe_arg_span(c, i), "there is no axis %lld: %s has %u",
+                 (long long)(axis < 0 ? axis - rank : axis), fe_shape_text(c->e, c->v[0]), rank);
     c->bad = true;
     return 0;
 }
@@ -241,7 +252,9 @@ mpc_format fe_arg_format(fe_call *c, uint32_t i) {
     fe_value v = c->v[i];
     mpc_format f = v.kind == FE_STRING ? mpc_format_find(v.s) : MPC_FMT_none;
     if (f != MPC_FMT_none && mpc_format_get(f)->storable) return f;
-    if (!c->bad) fe_error(c->e->d, "E014", fe_arg_span(c, i), "%s: this is no number format; there are f32, bf16, f16, f64, i32, i64, u8 and bool", c->fn->name);
+    if (!c->bad)
+        fe_error(c->e->d, "E014", fe_arg_span(c, i),
+                 "%s: this is no number format; there are f32, bf16, f16, f64, i32, i64, u8 and bool", c->fn->name);
     c->bad = true;
     return MPC_FMT_f32;
 }

@@ -1,5 +1,6 @@
-/* Calling a block: a new frame, its parameters bound and checked against the signature, its body run, its result handed back. A size
- * name in a signature is checked when it is a `const` or already bound, and bound otherwise. Mistakes are shown at the call. */
+/* Calling a block: a new frame, its parameters bound and checked against the signature, its body run, its result handed
+ * back. A size name in a signature is checked when it is a `const` or already bound, and bound otherwise. Mistakes are
+ * shown at the call. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -10,7 +11,8 @@ static void mismatch(fe_call *c, uint32_t i, const fe_ast *type, const char *why
     e->frame = inner->caller; /* the mistake is the caller's */
     mpc_span at = i < c->count && c->ast[i] ? c->ast[i]->span : c->at->span;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E024", at, "this doesn't fit the block's signature: %s", why);
-    if (i < c->count) fe_label(&r, "%s", c->v[i].kind == FE_TENSOR ? fe_shape_text(e, c->v[i]) : fe_kind_name(c->v[i].kind));
+    if (i < c->count)
+        fe_label(&r, "%s", c->v[i].kind == FE_TENSOR ? fe_shape_text(e, c->v[i]) : fe_kind_name(c->v[i].kind));
     fe_note(&r, type->span, "%s wants this", c->block->item->text);
     fe_send(&r);
     e->frame = inner;
@@ -41,7 +43,9 @@ static const char *check_shape(fe_elab *e, const fe_ast *type, fe_value v) {
         if (d->kind == AST_ELLIPSIS) open = true;
         else wanted++;
     }
-    if (open ? t->rank < wanted : t->rank != wanted) return fe_format(e, "%s%u ax%s needed, it has %u", open ? "at least " : "", wanted, wanted == 1 ? "is is" : "es are", t->rank);
+    if (open ? t->rank < wanted : t->rank != wanted)
+        return fe_format(e, "%s%u ax%s needed, it has %u", open ? "at least " : "", wanted,
+                         wanted == 1 ? "is is" : "es are", t->rank);
     uint32_t axis = 0;
     for (const fe_ast *d = type->list.first; d; d = d->next) {
         if (d->kind == AST_ELLIPSIS) {
@@ -66,7 +70,8 @@ static bool kind_fits(fe_elab *e, const fe_ast *type, fe_value *v, const char **
         *why = fe_format(e, "%s is needed, not %s", fe_kind_name(words[i].kind), fe_kind_name(v->kind));
         return false;
     }
-    *why = fe_format(e, "`%s` is no kind of parameter; there are int, float, bool, string, list and shapes [a, b]", type->text);
+    *why = fe_format(e, "`%s` is no kind of parameter; there are int, float, bool, string, list and shapes [a, b]",
+                     type->text);
     return false;
 }
 
@@ -82,7 +87,9 @@ static bool bind_parameters(fe_call *c) {
             if (shapes != (int)is_shape) continue;
             if (!c->ast[i]) c->v[i] = fe_eval(e, p->kid[1], NULL);
             const char *why = NULL;
-            if (is_shape) why = type->text ? "a block's signature has no number format: precision is the compiler's" : check_shape(e, type, c->v[i]);
+            if (is_shape)
+                why = type->text ? "a block's signature has no number format: precision is the compiler's"
+                                 : check_shape(e, type, c->v[i]);
             else if (type && kind_fits(e, type, &c->v[i], &why)) why = NULL;
             if (why) mismatch(c, i, type, why);
             ok = ok && !why;
@@ -99,7 +106,9 @@ static void check_result(fe_call *c, fe_value v) {
         fe_value one = v.kind == FE_TUPLE ? (i < v.count ? v.items[i] : FE_POISONED) : v;
         const char *why = type->integer ? check_shape(e, type, one) : NULL;
         if (!why) continue;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E024", e->frame->result_at ? e->frame->result_at->span : c->at->span, "the result doesn't fit the block's signature: %s", why);
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E024", e->frame->result_at ? e->frame->result_at->span : c->at->span,
+                     "the result doesn't fit the block's signature: %s", why);
         fe_label(&r, "%s", fe_shape_text(e, one));
         fe_note(&r, type->span, "declared here");
         fe_send(&r);
@@ -122,7 +131,8 @@ fe_value fe_call_block(fe_call *c) {
         fe_run_body(e, &item->other);
         v = e->frame->result;
         if (!e->frame->returned && errors == e->d->errors && !e->failed) {
-            fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E006", item->name_span, "block `%s` returns nothing", item->text);
+            fe_report r =
+                fe_begin(e->d, MPC_SEV_ERROR, "E006", item->name_span, "block `%s` returns nothing", item->text);
             fe_help(&r, "end it with `return` and its result");
             fe_send(&r);
         }

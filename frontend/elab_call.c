@@ -1,11 +1,14 @@
-/* Calls: what the callee is, the name its parameters get, and layers (calls with a hole), which keep their arguments until they are
- * applied. The path of a call comes from the text alone (ast.c), so it is the same in every elaboration. */
+/* Calls: what the callee is, the name its parameters get, and layers (calls with a hole), which keep their arguments
+ * until they are applied. The path of a call comes from the text alone (ast.c), so it is the same in every elaboration.
+ */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "frontend/fe_elab.h"
 
-const char *fe_join(fe_elab *e, const char *path, const char *name) { return *path ? fe_format(e, "%s.%s", path, name) : name; }
+const char *fe_join(fe_elab *e, const char *path, const char *name) {
+    return *path ? fe_format(e, "%s.%s", path, name) : name;
+}
 
 fe_frame *fe_push_frame(fe_elab *e, const fe_ast *item, mpc_span call, const char *path) {
     fe_frame *f = fe_alloc(e, sizeof *f);
@@ -26,7 +29,8 @@ void fe_check_layers(fe_elab *e, fe_frame *frame) {
     for (size_t i = 0; i < frame->layers.count && !e->d->errors; i++) {
         const fe_layer *l = frame->layers.data[i];
         if (l->applied) continue;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E042", l->at->span, "layer `%s` is never used: its parameters would not exist", l->path);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E042", l->at->span,
+                               "layer `%s` is never used: its parameters would not exist", l->path);
         fe_help(&r, "apply it, %s(x), or remove the line", l->path);
         fe_send(&r);
     }
@@ -35,9 +39,11 @@ void fe_check_layers(fe_elab *e, fe_frame *frame) {
 /* --- what is called --- */
 
 static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
-    static const char *const later[] = {"einsum", "rearrange", "reduce", "lstm", "gru", "scan", "top_k", "conv2d_transpose",
-                                        "cumsum", "drop_path", "bernoulli", "standardize", "roll", "round", "floor", "ceil", "random_flip", "random_crop",
-                                        "f1", "auc", "prod", "var", "group_norm", "conv1d", "conv3d"};
+    static const char *const later[] = {
+        "einsum",      "rearrange",   "reduce",    "lstm",        "gru",  "scan",  "top_k",      "conv2d_transpose",
+        "cumsum",      "drop_path",   "bernoulli", "standardize", "roll", "round", "floor",      "ceil",
+        "random_flip", "random_crop", "f1",        "auc",         "prod", "var",   "group_norm", "conv1d",
+        "conv3d"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         if (strcmp(later[i], callee->text) != 0) continue;
         fe_error(e->d, "E009", callee->span, "`%s` is not supported yet", callee->text);
@@ -75,12 +81,14 @@ static bool has_hole(const fe_call *c) {
 static fe_value make_layer(fe_call *c) {
     fe_elab *e = c->e;
     if (c->fn && !c->fn->parameters) {
-        fe_error(e->d, "E014", c->at->span, "`%s` makes no parameters: call it where it is needed, without `_`", c->fn->name);
+        fe_error(e->d, "E014", c->at->span, "`%s` makes no parameters: call it where it is needed, without `_`",
+                 c->fn->name);
         return FE_POISONED;
     }
     fe_layer *l = fe_alloc(e, sizeof *l);
     if (!l) return FE_POISONED;
-    *l = (fe_layer){.at = c->at, .fn = c->fn, .block = c->block, .path = c->path, .v = c->v, .ast = c->ast, .count = c->count};
+    *l = (fe_layer){
+        .at = c->at, .fn = c->fn, .block = c->block, .path = c->path, .v = c->v, .ast = c->ast, .count = c->count};
     l->text = fe_source_text(e->m, c->at->span);
     if (e->frame && !mpc_array_push(&e->frame->layers, l)) return fe_no_memory_value(e);
     return (fe_value){.kind = FE_LAYER, .layer = l};
@@ -107,14 +115,22 @@ static bool fill_holes(fe_call *c, const fe_layer *l, const fe_ast *at) {
         arg = arg->next;
     }
     if (at->list.count == holes) return true;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E012", at->span, "this layer takes %u tensor%s, not %u", holes, holes == 1 ? "" : "s", at->list.count);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E012", at->span, "this layer takes %u tensor%s, not %u", holes,
+                           holes == 1 ? "" : "s", at->list.count);
     fe_note(&r, l->at->span, "its holes stand here");
     fe_send(&r);
     return false;
 }
 
 static fe_value apply_layer(fe_elab *e, const fe_ast *at, fe_layer *l, const char *name) {
-    fe_call c = {.e = e, .at = at, .fn = l->fn, .block = l->block, .name = at->text ? at->text : name, .path = l->path, .layer = l, .count = l->count};
+    fe_call c = {.e = e,
+                 .at = at,
+                 .fn = l->fn,
+                 .block = l->block,
+                 .name = at->text ? at->text : name,
+                 .path = l->path,
+                 .layer = l,
+                 .count = l->count};
     c.v = fe_alloc(e, (l->count + 1) * sizeof *c.v);
     c.ast = fe_alloc(e, (l->count + 1) * sizeof *c.ast);
     if (!c.v || !c.ast || !fill_holes(&c, l, at)) return FE_POISONED;
@@ -145,7 +161,8 @@ fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_builtin *fn = block ? NULL : fe_find_builtin(callee->text);
     if (!block && !fn) return unknown_callee(e, callee);
     if (block) block->used = true;
-    fe_call c = {.e = e, .at = at, .fn = fn, .block = block, .name = at->text ? at->text : name, .path = call_path(e, at)};
+    fe_call c = {
+        .e = e, .at = at, .fn = fn, .block = block, .name = at->text ? at->text : name, .path = call_path(e, at)};
     if (!fe_bind_arguments(&c)) return FE_POISONED;
     return has_hole(&c) ? make_layer(&c) : run_call(&c);
 }

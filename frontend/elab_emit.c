@@ -1,5 +1,6 @@
-/* Nodes. Every node of an elaboration is made by fe_op_end: it asks the shape rule first, so that a refusal becomes a message at the
- * right place and the builder's sticky error is left for real failures; it sets names, locations and the format a region asks for. */
+/* Nodes. Every node of an elaboration is made by fe_op_end: it asks the shape rule first, so that a refusal becomes a
+ * message at the right place and the builder's sticky error is left for real failures; it sets names, locations and the
+ * format a region asks for. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -66,12 +67,24 @@ static bool has_attr(fe_elab *e, const mpc_op *op, const char *key) {
 static mpc_attr attr_of(fe_elab *e, const mpc_attr_arg *a) {
     mpc_attr out = {.key = mpc_intern(e->ctx, a->key), .kind = a->kind};
     switch (a->kind) {
-    case MPC_ATTR_INT: out.i = a->i; break;
-    case MPC_ATTR_FLOAT: out.f = a->f; break;
-    case MPC_ATTR_BOOL: out.b = a->i != 0; break;
-    case MPC_ATTR_STR: out.s = mpc_intern(e->ctx, a->s); break;
-    case MPC_ATTR_FORMAT: out.format = a->format; break;
-    case MPC_ATTR_INTS: out.ints = (mpc_int_list){a->ints, a->count}; break;
+    case MPC_ATTR_INT:
+        out.i = a->i;
+        break;
+    case MPC_ATTR_FLOAT:
+        out.f = a->f;
+        break;
+    case MPC_ATTR_BOOL:
+        out.b = a->i != 0;
+        break;
+    case MPC_ATTR_STR:
+        out.s = mpc_intern(e->ctx, a->s);
+        break;
+    case MPC_ATTR_FORMAT:
+        out.format = a->format;
+        break;
+    case MPC_ATTR_INTS:
+        out.ints = (mpc_int_list){a->ints, a->count};
+        break;
     }
     return out;
 }
@@ -80,9 +93,16 @@ static mpc_attr attr_of(fe_elab *e, const mpc_attr_arg *a) {
 static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op) {
     mpc_attr attrs[FE_MAX_OP_ATTRS + 1];
     for (uint32_t i = 0; i < o->attr_count; i++) attrs[i] = attr_of(o->e, &o->attrs[i]);
-    mpc_infer infer = {.ctx = o->e->ctx, .op = op, .operands = types, .operand_count = o->in_count, .attrs = attrs, .attr_count = o->attr_count, .bad_operand = MPC_NONE};
+    mpc_infer infer = {.ctx = o->e->ctx,
+                       .op = op,
+                       .operands = types,
+                       .operand_count = o->in_count,
+                       .attrs = attrs,
+                       .attr_count = o->attr_count,
+                       .bad_operand = MPC_NONE};
     if (mpc_infer_types(&infer)) return true;
-    fe_report r = fe_begin(o->e->d, MPC_SEV_ERROR, "E021", o->at->span, "%s: %s", o->e->callee ? o->e->callee : op->name, infer.message);
+    fe_report r = fe_begin(o->e->d, MPC_SEV_ERROR, "E021", o->at->span, "%s: %s",
+                           o->e->callee ? o->e->callee : op->name, infer.message);
     const fe_value *in = o->many ? o->many : o->in;
     if (infer.bad_operand < o->in_count && in[infer.bad_operand].kind == FE_TENSOR)
         fe_label(&r, "operand %u is %s", infer.bad_operand + 1, fe_shape_text(o->e, in[infer.bad_operand]));
@@ -123,12 +143,14 @@ static void inherit(fe_op *o, fe_tensor *t, const mpc_op *op) {
             }
             if (!t->names[k + shift]) t->names[k + shift] = from->names[k];
         }
-        bool same_image = type->rank == 4 && ft->rank == 4 && ft->dims[1] == type->dims[1] && ft->dims[2] == type->dims[2];
+        bool same_image =
+            type->rank == 4 && ft->rank == 4 && ft->dims[1] == type->dims[1] && ft->dims[2] == type->dims[2];
         if (!t->history && same_image) t->history = from->history;
         if (!t->stride && right && same_image) t->stride = from->stride;
     }
     bool carries = op->kind == MPC_KIND_VIEW || o->op == MPC_OP_cast;
-    if (carries && o->in_count == 1 && in[0].kind == FE_TENSOR && mpc_format_get(type->format)->kind == MPC_FORMAT_INT) {
+    if (carries && o->in_count == 1 && in[0].kind == FE_TENSOR &&
+        mpc_format_get(type->format)->kind == MPC_FORMAT_INT) {
         t->field = in[0].t->field;
         t->offset = in[0].t->offset;
     }
@@ -242,7 +264,8 @@ fe_value fe_to_float(fe_elab *e, const fe_ast *at, fe_value v) {
 static fe_value emit_dims(fe_elab *e, const fe_ast *at, mpc_op_id op, fe_value v, mpc_int_list dims) {
     if (v.kind != FE_TENSOR) return FE_POISONED;
     const mpc_type *t = fe_type(v);
-    if (t->rank == dims.count && (dims.count == 0 || memcmp(t->dims, dims.data, dims.count * sizeof *dims.data) == 0)) return v;
+    if (t->rank == dims.count && (dims.count == 0 || memcmp(t->dims, dims.data, dims.count * sizeof *dims.data) == 0))
+        return v;
     fe_op o = fe_op_begin(e, at, op, NULL);
     fe_op_in(&o, v);
     fe_op_attr(&o, MPC_A_INTS("shape", dims.data, dims.count));

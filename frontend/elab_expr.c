@@ -1,13 +1,14 @@
-/* Expressions. Poison in, poison out: what follows from a reported mistake says nothing. Constants never become nodes by themselves;
- * a number becomes a `const` node where it meets a tensor. */
+/* Expressions. Poison in, poison out: what follows from a reported mistake says nothing. Constants never become nodes
+ * by themselves; a number becomes a `const` node where it meets a tensor. */
 #include <math.h>
 #include <string.h>
 
 #include "frontend/fe_elab.h"
 
 const char *fe_kind_name(fe_kind kind) {
-    static const char *const names[] = {"a mistake", "an integer", "a float", "a truth value", "a text", "a quantity", "a list", "several results",
-                                        "a tensor", "a layer", "an initialiser", "a hole `_`"};
+    static const char *const names[] = {"a mistake", "an integer", "a float",        "a truth value",
+                                        "a text",    "a quantity", "a list",         "several results",
+                                        "a tensor",  "a layer",    "an initialiser", "a hole `_`"};
     return names[kind];
 }
 
@@ -29,7 +30,7 @@ fe_value fe_shape_list(fe_elab *e, const fe_tensor *t) {
 typedef struct operator_row {
     const char *text;
     mpc_op_id op;
-    const char *verb; /* "can't be added" */
+    const char *verb;             /* "can't be added" */
     bool compares, logic, floats; /* floats: integers are converted first */
 } operator_row;
 
@@ -78,27 +79,32 @@ static void meet_help(fe_elab *e, fe_report *r, const fe_ast *at, const mpc_type
     if (a->rank == 4 && b->rank == 4 && a->dims[0] == b->dims[0]) {
         const mpc_type *small = a->dims[1] <= b->dims[1] ? a : b, *large = small == a ? b : a;
         int64_t stride = small->dims[1] ? large->dims[1] / small->dims[1] : 1;
-        fe_help(r, "bring %s to the same shape first: conv2d(%s, %lld, kernel = 1, stride = %lld) as proj", small == a ? y : x, small == a ? y : x, (long long)small->dims[3], (long long)stride);
+        fe_help(r, "bring %s to the same shape first: conv2d(%s, %lld, kernel = 1, stride = %lld) as proj",
+                small == a ? y : x, small == a ? y : x, (long long)small->dims[3], (long long)stride);
     } else if (a->rank == b->rank + 1 && a->dims[a->rank - 1] == 1) {
         fe_help(r, "drop the last axis: %s[..., 0]", x);
     } else if (b->rank == a->rank + 1 && b->dims[b->rank - 1] == 1) {
         fe_help(r, "drop the last axis: %s[..., 0]", y);
     } else {
-        fe_help(r, "an operand may be repeated only up to the other's shape; expand(x, shape) says it where that is meant");
+        fe_help(
+            r, "an operand may be repeated only up to the other's shape; expand(x, shape) says it where that is meant");
     }
 }
 
 static void report_meeting(fe_elab *e, const fe_ast *at, const operator_row *row, fe_value a, fe_value b) {
     const mpc_type *ta = fe_type(a), *tb = fe_type(b);
     bool two = at->kind == AST_BINARY;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E020", two ? at->kid[0]->span : at->span, "these two shapes can't be %s", row->verb);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E020", two ? at->kid[0]->span : at->span,
+                           "these two shapes can't be %s", row->verb);
     const char *differ = differing_axes(ta, tb, e);
     if (two) {
         fe_label(&r, "%s   %s", fe_shape_text(e, a), differ);
         fe_second(&r, at->kid[1]->span, "%s", fe_shape_text(e, b));
     } else fe_label(&r, "%s and %s: %s", fe_shape_text(e, a), fe_shape_text(e, b), differ);
-    if (two && b.t->stride && at->kid[1]->kind == AST_NAME) fe_note(&r, b.t->made, "%s was made here, with %s", at->kid[1]->text, b.t->stride);
-    else if (two && a.t->stride && at->kid[0]->kind == AST_NAME) fe_note(&r, a.t->made, "%s was made here, with %s", at->kid[0]->text, a.t->stride);
+    if (two && b.t->stride && at->kid[1]->kind == AST_NAME)
+        fe_note(&r, b.t->made, "%s was made here, with %s", at->kid[1]->text, b.t->stride);
+    else if (two && a.t->stride && at->kid[0]->kind == AST_NAME)
+        fe_note(&r, a.t->made, "%s was made here, with %s", at->kid[0]->text, a.t->stride);
     meet_help(e, &r, at, ta, tb);
     fe_send(&r);
 }
@@ -122,7 +128,9 @@ static bool shapes_meet(fe_value a, fe_value b) {
 }
 
 static fe_value number_like(fe_elab *e, const fe_ast *at, fe_value number, const operator_row *row, mpc_format other) {
-    bool whole = (number.kind == FE_INT || (number.kind == FE_FLOAT && row->compares && fabs(number.f) < 1e9 && number.f == floor(number.f))) && !row->floats;
+    bool whole = (number.kind == FE_INT ||
+                  (number.kind == FE_FLOAT && row->compares && fabs(number.f) < 1e9 && number.f == floor(number.f))) &&
+                 !row->floats;
     mpc_format_kind kind = mpc_format_get(other)->kind;
     if (number.kind == FE_BOOL) return fe_scalar(e, at, number, kind == MPC_FORMAT_BOOL ? MPC_FMT_bool : MPC_FMT_f32);
     if (kind == MPC_FORMAT_INT && whole) return fe_scalar(e, at, number, other);
@@ -152,7 +160,8 @@ static void unify(fe_elab *e, const fe_ast *at, const operator_row *row, fe_valu
 static fe_value keep_field(fe_elab *e, fe_value v, const char *op, fe_value a, fe_value b) {
     fe_value tensor = a.kind == FE_TENSOR ? a : b, number = a.kind == FE_TENSOR ? b : a;
     bool fits = v.kind == FE_TENSOR && tensor.kind == FE_TENSOR && tensor.t->field && number.kind == FE_INT;
-    if (!fits || (*op != '+' && (*op != '-' || a.kind != FE_TENSOR)) || number.i > INT32_MAX || number.i < INT32_MIN) return v;
+    if (!fits || (*op != '+' && (*op != '-' || a.kind != FE_TENSOR)) || number.i > INT32_MAX || number.i < INT32_MIN)
+        return v;
     fe_tensor *t = fe_tensor_copy(e, v.t);
     if (!t) return FE_POISONED;
     t->field = tensor.t->field;
@@ -164,9 +173,11 @@ static fe_value keep_field(fe_elab *e, fe_value v, const char *op, fe_value a, f
 fe_value fe_binary(fe_elab *e, const fe_ast *at, const char *op, fe_value a, fe_value b, const char *name) {
     const operator_row *row = find_operator(op);
     if (a.kind == FE_POISON || b.kind == FE_POISON) return FE_POISONED;
-    bool usable_a = a.kind == FE_TENSOR || fe_is_number(a) || a.kind == FE_BOOL, usable_b = b.kind == FE_TENSOR || fe_is_number(b) || b.kind == FE_BOOL;
+    bool usable_a = a.kind == FE_TENSOR || fe_is_number(a) || a.kind == FE_BOOL,
+         usable_b = b.kind == FE_TENSOR || fe_is_number(b) || b.kind == FE_BOOL;
     if (!row || !usable_a || !usable_b) {
-        fe_error(e->d, "E014", at->span, "`%s` has no meaning for %s and %s", op, fe_kind_name(a.kind), fe_kind_name(b.kind));
+        fe_error(e->d, "E014", at->span, "`%s` has no meaning for %s and %s", op, fe_kind_name(a.kind),
+                 fe_kind_name(b.kind));
         return FE_POISONED;
     }
     fe_value x = a, y = b;
@@ -188,7 +199,8 @@ fe_value fe_binary(fe_elab *e, const fe_ast *at, const char *op, fe_value a, fe_
 
 static fe_value eval_binary(fe_elab *e, const fe_ast *at, const char *name) {
     fe_value a = fe_eval(e, at->kid[0], NULL);
-    bool decided = a.kind == FE_BOOL && ((strcmp(at->text, "and") == 0 && !a.i) || (strcmp(at->text, "or") == 0 && a.i));
+    bool decided =
+        a.kind == FE_BOOL && ((strcmp(at->text, "and") == 0 && !a.i) || (strcmp(at->text, "or") == 0 && a.i));
     if (decided) return a;
     fe_value b = fe_eval(e, at->kid[1], NULL);
     if (a.kind == FE_POISON || b.kind == FE_POISON) return FE_POISONED;
@@ -250,13 +262,18 @@ static fe_value predefined(fe_elab *e, const fe_ast *at, bool *found) {
     if (strcmp(at->text, "vocabulary") == 0) {
         if (e->facts && e->facts->known && e->facts->vocabulary > 0) return fe_int(e->facts->vocabulary);
         if (e->facts && !e->facts->known) return fe_int(256); /* without data at hand: bytes */
-        fe_error(e->d, "E016", at->span, "`vocabulary` comes from text data: it is known inside the model only, with a source text(...)");
+        fe_error(e->d, "E016", at->span,
+                 "`vocabulary` comes from text data: it is known inside the model only, with a source text(...)");
         return FE_POISONED;
     }
-    if (strcmp(at->text, "zeros") == 0) return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_ZEROS})};
-    if (strcmp(at->text, "ones") == 0) return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_ONES})};
-    if (strcmp(at->text, "kaiming") == 0) return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_KAIMING})};
-    if (strcmp(at->text, "xavier") == 0) return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_XAVIER})};
+    if (strcmp(at->text, "zeros") == 0)
+        return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_ZEROS})};
+    if (strcmp(at->text, "ones") == 0)
+        return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_ONES})};
+    if (strcmp(at->text, "kaiming") == 0)
+        return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_KAIMING})};
+    if (strcmp(at->text, "xavier") == 0)
+        return (fe_value){.kind = FE_INIT, .init = fe_init_value(e, (fe_init){.kind = FE_INIT_XAVIER})};
     *found = false;
     return FE_POISONED;
 }
@@ -264,13 +281,15 @@ static fe_value predefined(fe_elab *e, const fe_ast *at, bool *found) {
 static void unknown_name(fe_elab *e, const fe_ast *at) {
     const fe_builtin *fn = fe_find_builtin(at->text);
     if (fn || fe_find_block(e->m, at->sym)) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "`%s` is %s, not a value", at->text, fn ? "an op" : "a block");
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "`%s` is %s, not a value", at->text,
+                               fn ? "an op" : "a block");
         if (fn) fe_help(&r, "call it: %s(%s)", fn->name, fe_signature(e, fn));
         fe_send(&r);
         return;
     }
     fe_suggestion s = fe_suggest(at->text);
-    for (size_t i = 0; e->frame && i < e->frame->bindings.count; i++) fe_suggest_try(&s, mpc_sym_text(e->ctx, e->frame->bindings.data[i].sym));
+    for (size_t i = 0; e->frame && i < e->frame->bindings.count; i++)
+        fe_suggest_try(&s, mpc_sym_text(e->ctx, e->frame->bindings.data[i].sym));
     for (size_t i = 0; i < e->m->consts.count; i++)
         if (e->m->consts.data[i].item) fe_suggest_try(&s, e->m->consts.data[i].item->text);
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "there is no `%s` here", at->text);
@@ -284,7 +303,8 @@ static fe_value eval_name(fe_elab *e, const fe_ast *at) {
     if (b) {
         b->used = true;
         if (!b->maybe) return b->value;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E048", at->span, "`%s` has a value in one branch of an `if` only", at->text);
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E048", at->span, "`%s` has a value in one branch of an `if` only", at->text);
         fe_note(&r, b->span, "it is assigned here");
         fe_help(&r, "give it a value before the `if`, or in both branches");
         fe_send(&r);
@@ -306,14 +326,16 @@ static fe_value layer_parameter(fe_elab *e, const fe_ast *at, const fe_layer *la
     fe_param *p = fe_find_param(e, path);
     if (p) return p->value;
     if (!layer->applied) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E042", at->span, "the parameters of `%s` don't exist yet", layer->path);
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E042", at->span, "the parameters of `%s` don't exist yet", layer->path);
         fe_note(&r, layer->at->span, "a layer's parameters are made where it is first applied");
         fe_send(&r);
         return FE_POISONED;
     }
     fe_suggestion s = fe_suggest(path);
     for (size_t i = 0; i < e->params.count; i++) fe_suggest_try(&s, e->params.data[i].path);
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "the layer `%s` has no parameter `%s`", layer->path, dotted);
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "the layer `%s` has no parameter `%s`", layer->path, dotted);
     if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
     fe_send(&r);
     return FE_POISONED;
@@ -342,7 +364,8 @@ static fe_value eval_list(fe_elab *e, const fe_ast *at) {
     bool poison = false;
     for (const fe_ast *k = at->list.first; k && v.kind == FE_LIST; k = k->next, i++) {
         v.items[i] = fe_eval(e, k, NULL);
-        if (v.items[i].kind == FE_TUPLE) fe_error(e->d, "E015", k->span, "several results can't be an element of a list");
+        if (v.items[i].kind == FE_TUPLE)
+            fe_error(e->d, "E015", k->span, "several results can't be an element of a list");
         poison = poison || v.items[i].kind == FE_POISON || v.items[i].kind == FE_TUPLE;
     }
     return poison ? FE_POISONED : v;
@@ -350,20 +373,34 @@ static fe_value eval_list(fe_elab *e, const fe_ast *at) {
 
 static fe_value eval_kind(fe_elab *e, const fe_ast *at, const char *name) {
     switch (at->kind) {
-    case AST_INT: return fe_int(at->integer);
-    case AST_FLOAT: return fe_float(at->number);
-    case AST_BOOL: return fe_bool(at->integer != 0);
-    case AST_STRING: return (fe_value){.kind = FE_STRING, .s = at->text};
-    case AST_QUANTITY: return (fe_value){.kind = FE_QUANTITY, .f = at->number, .unit = at->text};
-    case AST_HOLE: return (fe_value){.kind = FE_HOLE};
-    case AST_NAME: return eval_name(e, at);
-    case AST_LIST: return eval_list(e, at);
-    case AST_BINARY: return eval_binary(e, at, name);
-    case AST_UNARY: return eval_unary(e, at, name);
-    case AST_CALL: return fe_eval_call(e, at, name);
-    case AST_INDEX: return fe_eval_index(e, at, name);
-    case AST_ATTR: return eval_attr(e, at);
-    default: break;
+    case AST_INT:
+        return fe_int(at->integer);
+    case AST_FLOAT:
+        return fe_float(at->number);
+    case AST_BOOL:
+        return fe_bool(at->integer != 0);
+    case AST_STRING:
+        return (fe_value){.kind = FE_STRING, .s = at->text};
+    case AST_QUANTITY:
+        return (fe_value){.kind = FE_QUANTITY, .f = at->number, .unit = at->text};
+    case AST_HOLE:
+        return (fe_value){.kind = FE_HOLE};
+    case AST_NAME:
+        return eval_name(e, at);
+    case AST_LIST:
+        return eval_list(e, at);
+    case AST_BINARY:
+        return eval_binary(e, at, name);
+    case AST_UNARY:
+        return eval_unary(e, at, name);
+    case AST_CALL:
+        return fe_eval_call(e, at, name);
+    case AST_INDEX:
+        return fe_eval_index(e, at, name);
+    case AST_ATTR:
+        return eval_attr(e, at);
+    default:
+        break;
     }
     fe_error(e->d, "E002", at->span, "this can't be used as a value");
     return FE_POISONED;

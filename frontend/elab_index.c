@@ -1,5 +1,5 @@
-/* Indexing of tensors and lists as in Python: ranges are half-open, negative numbers count from the end, an index drops its axis.
- * Unlike Python, a range that reaches past the end is an error. */
+/* Indexing of tensors and lists as in Python: ranges are half-open, negative numbers count from the end, an index drops
+ * its axis. Unlike Python, a range that reaches past the end is an error. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -22,7 +22,9 @@ static bool range_of(fe_elab *e, const fe_ast *sub, int64_t size, int64_t *start
     if (!bound(e, sub->kid[0], 0, size, start) || !bound(e, sub->kid[1], size, size, stop)) return false;
     if (index) *stop = *start + (*start < INT64_MAX);
     if (*start >= 0 && *start <= *stop && *stop <= size && (!index || *start < size)) return true;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E027", sub->span, index ? "there is no element %lld here" : "this range doesn't lie inside the axis", (long long)*start);
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E027", sub->span,
+                 index ? "there is no element %lld here" : "this range doesn't lie inside the axis", (long long)*start);
     fe_label(&r, "the axis has %lld element%s, 0 to %lld", (long long)size, size == 1 ? "" : "s", (long long)size - 1);
     fe_send(&r);
     return false;
@@ -46,7 +48,7 @@ static fe_value index_list(fe_elab *e, const fe_ast *at, fe_value list) {
 typedef struct picked {
     int64_t start[MPC_MAX_RANK], stop[MPC_MAX_RANK], dims[MPC_MAX_RANK];
     uint32_t axes[MPC_MAX_RANK]; /* kept */
-    uint32_t rank; /* of the result */
+    uint32_t rank;               /* of the result */
     bool cuts;
 } picked;
 
@@ -65,7 +67,8 @@ static bool pick(fe_elab *e, const fe_ast *at, const mpc_type *t, picked *p) {
     uint32_t named = 0, ellipses = 0;
     for (const fe_ast *s = at->list.first; s; s = s->next) *(s->integer == FE_SUB_ELLIPSIS ? &ellipses : &named) += 1;
     if (named > t->rank || ellipses > 1) {
-        fe_error(e->d, "E027", at->span, ellipses > 1 ? "`...` may stand once" : "this has %u indices, the value %u axes", named, t->rank);
+        fe_error(e->d, "E027", at->span,
+                 ellipses > 1 ? "`...` may stand once" : "this has %u indices, the value %u axes", named, t->rank);
         return false;
     }
     uint32_t axis = 0;

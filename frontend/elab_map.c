@@ -1,6 +1,7 @@
-/* The data mapping: expressions over the source's fields become the first nodes of the graph. Fields are the graph's inputs; an
- * expression sees one row, the batch axis in front is implied (reshape adds it). Integers remember which field they come from, so that
- * what the model needs of them (class ids, token ids) becomes a range the data are checked against. */
+/* The data mapping: expressions over the source's fields become the first nodes of the graph. Fields are the graph's
+ * inputs; an expression sees one row, the batch axis in front is implied (reshape adds it). Integers remember which
+ * field they come from, so that what the model needs of them (class ids, token ids) becomes a range the data are
+ * checked against. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -67,13 +68,16 @@ static fe_value field_columns(fe_elab *e, const fe_ast *at) {
     else if (ok && sub->kid[1]) b = fe_eval(e, sub->kid[1], NULL);
     ok = ok && a.kind == FE_INT && b.kind == FE_INT && a.i >= 0 && a.i < b.i && b.i <= INT32_MAX;
     if (!ok) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E204", at->span, "columns are chosen by constant numbers: columns[64], or columns[0:64] for 0 to 63");
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E204", at->span,
+                               "columns are chosen by constant numbers: columns[64], or columns[0:64] for 0 to 63");
         fe_send(&r);
         return FE_POISONED;
     }
     if (column_count_known(e) && b.i > e->facts->columns) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E204", at->span, "the data have no column %lld", (long long)b.i - 1);
-        fe_label(&r, "there are %lld columns, 0 to %lld", (long long)e->facts->columns, (long long)e->facts->columns - 1);
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E204", at->span, "the data have no column %lld", (long long)b.i - 1);
+        fe_label(&r, "there are %lld columns, 0 to %lld", (long long)e->facts->columns,
+                 (long long)e->facts->columns - 1);
         fe_send(&r);
         return FE_POISONED;
     }
@@ -96,7 +100,10 @@ static fe_value field_column(fe_elab *e, const fe_ast *at) {
         fe_suggest_try(&s, e->facts->column_names[i]);
     }
     if (!found) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E204", sub->span, e->facts->column_names ? "the data have no column \"%s\"" : "the data have no header, so no column \"%s\"", sub->text);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E204", sub->span,
+                               e->facts->column_names ? "the data have no column \"%s\""
+                                                      : "the data have no header, so no column \"%s\"",
+                               sub->text);
         if (s.best) fe_help(&r, "did you mean column[\"%s\"]?", s.best);
         fe_send(&r);
         return FE_POISONED;
@@ -113,7 +120,8 @@ static const mpc_data_source *text_source(const mpc_model *m) {
 static fe_value field_window(fe_elab *e, const fe_ast *at, const char *source) {
     const mpc_data_source *s = text_source(e->m);
     if (!s) {
-        fe_error(e->d, "E204", at->span, "`%s` needs a source of text: train = text(\"file.txt\", length = 128)", source);
+        fe_error(e->d, "E204", at->span, "`%s` needs a source of text: train = text(\"file.txt\", length = 128)",
+                 source);
         return FE_POISONED;
     }
     int64_t dims[] = {e->batch, s->length};
@@ -127,7 +135,8 @@ fe_value fe_eval_field(fe_elab *e, const fe_ast *at) {
     if (strcmp(name->text, "window") == 0 && at->kind == AST_NAME) return field_window(e, at, "window");
     if (strcmp(name->text, "next") == 0) {
         const fe_ast *arg = at->kind == AST_CALL && at->list.count == 1 ? at->list.first->kid[0] : NULL;
-        if (arg && arg->kind == AST_NAME && strcmp(arg->text, "window") == 0) return field_window(e, at, "next(window)");
+        if (arg && arg->kind == AST_NAME && strcmp(arg->text, "window") == 0)
+            return field_window(e, at, "next(window)");
         fe_error(e->d, "E204", at->span, "`next` is written next(window)");
         return FE_POISONED;
     }
@@ -150,7 +159,9 @@ static bool free_dim(fe_elab *e, const fe_ast *dim, int64_t *size) {
         return true;
     }
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E050", dim->span, "the size `%s` has no source", dim->text);
-    fe_help(&r, "`batch` comes from train, `time` from text(..., length = n); anything else is a constant: const %s = ...", dim->text);
+    fe_help(&r,
+            "`batch` comes from train, `time` from text(..., length = n); anything else is a constant: const %s = ...",
+            dim->text);
     fe_send(&r);
     *size = -1;
     return true;
@@ -179,10 +190,12 @@ void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const i
     const mpc_type *t = fe_type(v);
     int64_t have = t->rank ? mpc_type_elements(t) / (t->dims[0] ? t->dims[0] : 1) : 1, want = 1;
     for (uint32_t i = 1; i < rank; i++) want *= dims[i];
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", value_at->span, "%lld value%s can't become %s (%lld)", (long long)have, have == 1 ? "" : "s", fe_dims_text(e, dims + 1, rank - 1), (long long)want);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", value_at->span, "%lld value%s can't become %s (%lld)",
+                           (long long)have, have == 1 ? "" : "s", fe_dims_text(e, dims + 1, rank - 1), (long long)want);
     const fe_ast *sub = value_at->kind == AST_INDEX ? value_at->list.first : NULL;
     fe_value a = sub && sub->kid[0] ? fe_eval(e, sub->kid[0], NULL) : fe_int(0);
-    bool columns = sub && sub->integer == FE_SUB_RANGE && value_at->kid[0]->kind == AST_NAME && strcmp(value_at->kid[0]->text, "columns") == 0 && a.kind == FE_INT;
+    bool columns = sub && sub->integer == FE_SUB_RANGE && value_at->kid[0]->kind == AST_NAME &&
+                   strcmp(value_at->kid[0]->text, "columns") == 0 && a.kind == FE_INT;
     if (columns) {
         fe_label(&r, "columns %lld to %lld; the end is not included", (long long)a.i, (long long)(a.i + have - 1));
         fe_help(&r, "columns[%lld:%lld]", (long long)a.i, (long long)(a.i + want));
@@ -190,7 +203,8 @@ void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const i
     if (column_count_known(e)) {
         const char *file = e->m->sources.count ? e->m->sources.data[0].path : "the data";
         const char *base = file && strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-        fe_note(&r, (mpc_span){0}, "%s has %lld columns and %s header", base ? base : "the data", (long long)e->facts->columns, e->facts->column_names ? "a" : "no");
+        fe_note(&r, (mpc_span){0}, "%s has %lld columns and %s header", base ? base : "the data",
+                (long long)e->facts->columns, e->facts->column_names ? "a" : "no");
     }
     fe_send(&r);
 }
@@ -207,7 +221,8 @@ static fe_value convert(fe_elab *e, const fe_ast *at, fe_value v, mpc_format wan
     mpc_format have = fe_type(v)->format;
     if (have == want) return v;
     if (mpc_format_is_float(want)) return fe_cast(e, at, v, want, "front");
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", at->span, "the mapping gives %s, the input is %s", mpc_format_get(have)->name, mpc_format_get(want)->name);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", at->span, "the mapping gives %s, the input is %s",
+                           mpc_format_get(have)->name, mpc_format_get(want)->name);
     fe_help(&r, "cast(%s, %s) cuts off what doesn't fit", fe_source_text(e->m, at->span), mpc_format_get(want)->name);
     fe_send(&r);
     return FE_POISONED;
@@ -223,7 +238,8 @@ static fe_value eval_mapping(fe_elab *e, const fe_ast *parm, const fe_ast *entry
     e->mapping_format = want.format;
     fe_value v = fe_eval(e, expr, parm->text);
     if (v.kind != FE_TENSOR && v.kind != FE_POISON) {
-        fe_error(e->d, "E203", expr->span, "an input is made from fields of the data; this is %s", fe_kind_name(v.kind));
+        fe_error(e->d, "E203", expr->span, "an input is made from fields of the data; this is %s",
+                 fe_kind_name(v.kind));
         v = FE_POISONED;
     }
     v = convert(e, expr, v, want.format);
@@ -275,9 +291,11 @@ static void map_input(fe_elab *e, const fe_ast *parm) {
     int64_t dims[MPC_MAX_RANK] = {0};
     mpc_sym names[MPC_MAX_RANK] = {0};
     mpc_format format = type && type->text ? mpc_format_find(type->text) : MPC_FMT_none;
-    bool usable = format == MPC_FMT_f32 || format == MPC_FMT_i32 || format == MPC_FMT_bool || format == MPC_FMT_i64 || format == MPC_FMT_u8;
+    bool usable = format == MPC_FMT_f32 || format == MPC_FMT_i32 || format == MPC_FMT_bool || format == MPC_FMT_i64 ||
+                  format == MPC_FMT_u8;
     if (!type || !type->integer || !usable || type->list.count > MPC_MAX_RANK) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E014", parm->span, "an input needs the format and shape of the data");
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E014", parm->span, "an input needs the format and shape of the data");
         fe_help(&r, "%s: f32[batch, 784]; formats are f32, i32, i64, u8 and bool", parm->text);
         fe_send(&r);
         fe_bind(e, parm, FE_POISONED, true);

@@ -1,5 +1,5 @@
-/* loss, metric and output. A loss is the mean of its elements that count; a metric hands a numerator and a denominator to whoever sums
- * over batches. Nothing of them is made for prediction, whose outputs are made for nothing else. */
+/* loss, metric and output. A loss is the mean of its elements that count; a metric hands a numerator and a denominator
+ * to whoever sums over batches. Nothing of them is made for prediction, whose outputs are made for nothing else. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -7,7 +7,9 @@
 const char *fe_statement_name(const fe_ast *s) {
     if (s->text) return s->text;
     const fe_ast *v = s->kid[0];
-    return v->kind == AST_CALL && v->kid[0]->kind == AST_NAME ? v->kid[0]->text : v->kind == AST_NAME && s->kind == AST_OUTPUT ? v->text : NULL;
+    return v->kind == AST_CALL && v->kid[0]->kind == AST_NAME ? v->kid[0]->text
+           : v->kind == AST_NAME && s->kind == AST_OUTPUT     ? v->text
+                                                              : NULL;
 }
 
 /* The mask of `where`, brought to the shape of the elements. Poison after an error; kind FE_HOLE without `where`. */
@@ -57,7 +59,8 @@ static double eval_weight(fe_elab *e, const fe_ast *weight) {
 
 void fe_run_loss(fe_elab *e, const fe_ast *at) {
     if (at->list.count) {
-        fe_error(e->d, "E009", at->list.first->span, "`trains` is not supported yet: a loss trains every parameter it reaches");
+        fe_error(e->d, "E009", at->list.first->span,
+                 "`trains` is not supported yet: a loss trains every parameter it reaches");
         return;
     }
     const char *name = fe_statement_name(at);
@@ -67,7 +70,10 @@ void fe_run_loss(fe_elab *e, const fe_ast *at) {
     if (mask.kind == FE_POISON) return;
     bool scalar = fe_type(elements)->rank == 0;
     if (scalar && e->m->config.accumulate > 1 && e->phase == MPC_PHASE_TRAIN)
-        fe_warning(e->d, "W106", at->span, "this loss is one number already: with accumulate = %lld it counts once for each micro-batch, whatever that holds", (long long)e->m->config.accumulate);
+        fe_warning(e->d, "W106", at->span,
+                   "this loss is one number already: with accumulate = %lld it counts once for each micro-batch, "
+                   "whatever that holds",
+                   (long long)e->m->config.accumulate);
     fe_op o = fe_op_begin(e, at, MPC_OP_loss_mean, fe_format(e, "loss.%s", name ? name : "loss"));
     fe_op_in(&o, elements);
     if (mask.kind == FE_TENSOR) fe_op_in(&o, mask);
@@ -136,5 +142,6 @@ void fe_run_output(fe_elab *e, const fe_ast *at) {
         fe_error(e->d, "E014", at->kid[0]->span, "an output is a tensor, not %s", fe_kind_name(v.kind));
         return;
     }
-    if (e->phase == MPC_PHASE_PREDICT) mpc_build_output(e->b, fe_format(e, "output.%s", name ? name : "output"), v.t->id);
+    if (e->phase == MPC_PHASE_PREDICT)
+        mpc_build_output(e->b, fe_format(e, "output.%s", name ? name : "output"), v.t->id);
 }

@@ -1,5 +1,6 @@
-/* States: parameters with what the `params` section says of them, running statistics, the random generator's; and precision policies.
- * A path belongs to one call. A layer that is applied again finds its parameters under their paths, and they must have the same shape. */
+/* States: parameters with what the `params` section says of them, running statistics, the random generator's; and
+ * precision policies. A path belongs to one call. A layer that is applied again finds its parameters under their paths,
+ * and they must have the same shape. */
 #include <math.h>
 #include <string.h>
 
@@ -40,12 +41,14 @@ static void apply_entry(fe_elab *e, const fe_ast *entry, resolved *r) {
     }
     if (strcmp(entry->text, "init") == 0 && v.kind == FE_INIT) r->init = v.init;
     else if (strcmp(entry->text, "decay") == 0 && fe_is_number(v) && fe_number(v) >= 0) r->decay = fe_number(v);
-    else if (strcmp(entry->text, "lr") == 0 && v.kind == FE_QUANTITY && strcmp(v.unit, "x") == 0 && v.f >= 0) r->lr = v.f;
+    else if (strcmp(entry->text, "lr") == 0 && v.kind == FE_QUANTITY && strcmp(v.unit, "x") == 0 && v.f >= 0)
+        r->lr = v.f;
     else if (strcmp(entry->text, "freeze") == 0 && (weights || v.kind == FE_BOOL)) {
         r->frozen = weights || v.i;
         r->frozen_norm = !weights && v.i;
     } else if (weights || v.kind != FE_POISON) {
-        fe_report report = fe_begin(e->d, MPC_SEV_ERROR, "E052", entry->kid[0]->span, "this is no value for `%s`", entry->text);
+        fe_report report =
+            fe_begin(e->d, MPC_SEV_ERROR, "E052", entry->kid[0]->span, "this is no value for `%s`", entry->text);
         fe_help(&report, "init = normal(std = 0.02), decay = 0 or more, lr = 10 x, freeze = true, false or weights");
         fe_send(&report);
     }
@@ -86,14 +89,24 @@ static concrete concrete_init(const fe_init *init, uint32_t rank, const int64_t 
     fans(rank, dims, &in, &out);
     double bound = 0;
     switch (init->kind) {
-    case FE_INIT_ZEROS: return (concrete){"zeros", 0, 0};
-    case FE_INIT_ONES: return (concrete){"ones", 0, 0};
-    case FE_INIT_CONSTANT: return (concrete){"constant", init->a, 0};
-    case FE_INIT_NORMAL: return (concrete){"normal", init->a, init->b};
-    case FE_INIT_UNIFORM: return (concrete){"uniform", init->a, init->b};
-    case FE_INIT_KAIMING: bound = sqrt(6 / in); break;
-    case FE_INIT_XAVIER: bound = sqrt(6 / (in + out)); break;
-    case FE_INIT_FAN_IN: return (concrete){"uniform", -1 / sqrt(init->a > 0 ? init->a : in), 1 / sqrt(init->a > 0 ? init->a : in)};
+    case FE_INIT_ZEROS:
+        return (concrete){"zeros", 0, 0};
+    case FE_INIT_ONES:
+        return (concrete){"ones", 0, 0};
+    case FE_INIT_CONSTANT:
+        return (concrete){"constant", init->a, 0};
+    case FE_INIT_NORMAL:
+        return (concrete){"normal", init->a, init->b};
+    case FE_INIT_UNIFORM:
+        return (concrete){"uniform", init->a, init->b};
+    case FE_INIT_KAIMING:
+        bound = sqrt(6 / in);
+        break;
+    case FE_INIT_XAVIER:
+        bound = sqrt(6 / (in + out));
+        break;
+    case FE_INIT_FAN_IN:
+        return (concrete){"uniform", -1 / sqrt(init->a > 0 ? init->a : in), 1 / sqrt(init->a > 0 ? init->a : in)};
     }
     return (concrete){"uniform", -bound, bound};
 }
@@ -137,7 +150,8 @@ static bool path_is_free(fe_call *c, const char *path, fe_param **old) {
 static bool parameters_allowed(fe_call *c) {
     fe_elab *e = c->e;
     if (!e->in_training) return fe_want_builder(e, c->at);
-    fe_error(e->d, "E047", c->at->span, "parameters can't be made inside `if training`: evaluation would not have them");
+    fe_error(e->d, "E047", c->at->span,
+             "parameters can't be made inside `if training`: evaluation would not have them");
     return false;
 }
 
@@ -161,7 +175,8 @@ static fe_value remember(fe_call *c, fe_param p) {
     fe_elab *e = c->e;
     if (p.value.kind != FE_TENSOR) return FE_POISONED;
     p.span = c->at->span;
-    if (!mpc_map_set(e->param_index, p.path, (uint32_t)e->params.count) || !mpc_array_push(&e->params, p)) return fe_no_memory_value(e);
+    if (!mpc_map_set(e->param_index, p.path, (uint32_t)e->params.count) || !mpc_array_push(&e->params, p))
+        return fe_no_memory_value(e);
     return p.value;
 }
 
@@ -174,12 +189,16 @@ fe_value fe_make_param(fe_call *c, const char *suffix, uint32_t rank, const int6
     if (old) return reuse(c, old, rank, dims);
     for (uint32_t i = 0; i < rank; i++) {
         if (dims[i] > 0) continue;
-        fe_error(e->d, "E017", c->at->span, "`%s` would be %s: every size must be at least 1", path, fe_dims_text(e, dims, rank));
+        fe_error(e->d, "E017", c->at->span, "`%s` would be %s: every size must be at least 1", path,
+                 fe_dims_text(e, dims, rank));
         return FE_POISONED;
     }
     resolved r = resolve(e, path, init);
     concrete k = concrete_init(r.init, rank, dims);
-    mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"), MPC_A_BOOL("trainable", !r.frozen), MPC_A_STR("init", k.kind), MPC_A_FLOAT("a", k.a), MPC_A_FLOAT("b", k.b), MPC_A_FLOAT("decay", r.decay), MPC_A_FLOAT("lr", r.lr)};
+    mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"), MPC_A_BOOL("trainable", !r.frozen),
+                            MPC_A_STR("init", k.kind),  MPC_A_FLOAT("a", k.a),
+                            MPC_A_FLOAT("b", k.b),      MPC_A_FLOAT("decay", r.decay),
+                            MPC_A_FLOAT("lr", r.lr)};
     fe_param p = {.path = path, .frozen = r.frozen};
     p.value = build_state(c, path, mpc_type_make(e->ctx, MPC_FMT_f32, rank, dims), attrs, sizeof attrs / sizeof *attrs);
     return remember(c, p);
@@ -238,7 +257,8 @@ int64_t fe_stream(fe_elab *e, const char *name) {
 mpc_format fe_region_format(mpc_model *m, const fe_ast *word) {
     mpc_format f = word->text ? mpc_format_find(word->text) : MPC_FMT_none;
     if (f == MPC_FMT_f32 || f == MPC_FMT_bf16 || f == MPC_FMT_f16) return f;
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E014", word->name_span, "`%s` is no format that ops compute in", word->text ? word->text : "this");
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E014", word->name_span, "`%s` is no format that ops compute in",
+                           word->text ? word->text : "this");
     fe_help(&r, "there are f32, bf16 and f16");
     fe_send(&r);
     return MPC_FMT_none;
@@ -248,7 +268,8 @@ mpc_format fe_policy_format(fe_elab *e, const char *op, const char *path, const 
     mpc_format format = MPC_FMT_none;
     for (size_t i = 0; i < e->m->policy.count; i++) {
         fe_selector *s = &e->m->policy.data[i];
-        bool hit = s->is_op ? strcmp(s->glob, op) == 0 || (e->callee && strcmp(s->glob, e->callee) == 0) : mpc_glob_match(s->glob, path);
+        bool hit = s->is_op ? strcmp(s->glob, op) == 0 || (e->callee && strcmp(s->glob, e->callee) == 0)
+                            : mpc_glob_match(s->glob, path);
         if (!hit) continue;
         s->matched = true;
         format = s->format;
@@ -273,5 +294,6 @@ void fe_check_selectors(fe_elab *e) {
     for (size_t i = 0; i < m->params.count; i++)
         if (!m->params.data[i].matched) report_selector(e, &m->params.data[i], "parameter");
     for (size_t i = 0; i < m->policy.count; i++)
-        if (!m->policy.data[i].matched) report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value");
+        if (!m->policy.data[i].matched)
+            report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value");
 }

@@ -1,5 +1,6 @@
-/* The last walk over an elaborated graph: a copy that leaves out what nothing needs, with the inputs' ranges, which are known only at
- * the end. Parameters stay in training and evaluation even when unused there, so that checkpoints hold them. */
+/* The last walk over an elaborated graph: a copy that leaves out what nothing needs, with the inputs' ranges, which are
+ * known only at the end. Parameters stay in training and evaluation even when unused there, so that checkpoints hold
+ * them. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"

@@ -1,5 +1,5 @@
-/* Statements. Loops are unrolled and branches chosen here; scopes follow the language: a block, a model and a `repeat` body are scopes,
- * `if` and `@f32 { }` are not. A newcomer would look for control flow in the graph: there is none. */
+/* Statements. Loops are unrolled and branches chosen here; scopes follow the language: a block, a model and a `repeat`
+ * body are scopes, `if` and `@f32 { }` are not. A newcomer would look for control flow in the graph: there is none. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -19,7 +19,8 @@ void fe_run_body(fe_elab *e, const fe_list *body) {
 static bool may_bind(fe_elab *e, const fe_ast *name) {
     const fe_const *c = fe_find_const(e->m, name->sym);
     if (!c && strcmp(name->text, "training") != 0) return true;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span, "`%s` is a constant; a variable needs another name", name->text);
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span, "`%s` is a constant; a variable needs another name",
+                           name->text);
     if (c && c->item) fe_note(&r, c->item->span, "it is declared here");
     fe_send(&r);
     return false;
@@ -60,7 +61,9 @@ static void unpack(fe_elab *e, const fe_ast *at, const fe_list *targets, fe_valu
         return;
     }
     if (v.kind != wanted || v.count != targets->count) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E015", at->span, "%u names stand on the left, but there %s", targets->count, v.count == 1 || v.kind != wanted ? "is one value" : "are more or fewer values");
+        fe_report r =
+            fe_begin(e->d, MPC_SEV_ERROR, "E015", at->span, "%u names stand on the left, but there %s", targets->count,
+                     v.count == 1 || v.kind != wanted ? "is one value" : "are more or fewer values");
         if (v.kind == wanted) fe_label(&r, "%u value%s", v.count, v.count == 1 ? "" : "s");
         else if (v.kind == FE_LIST) fe_help(&r, "a list is taken apart with brackets: [a, b] = ...");
         fe_send(&r);
@@ -131,7 +134,8 @@ bool fe_condition(fe_elab *e, const fe_ast *at, bool *out) {
     *out = v.kind == FE_BOOL && v.i;
     if (v.kind == FE_BOOL) return true;
     if (v.kind == FE_POISON) return false;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E016", at->span, "`if` needs a constant truth value, this is %s", fe_kind_name(v.kind));
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E016", at->span, "`if` needs a constant truth value, this is %s",
+                           fe_kind_name(v.kind));
     if (v.kind == FE_TENSOR) fe_help(&r, "choose element by element with where(condition, a, b)");
     else if (fe_is_number(v)) fe_help(&r, "compare it: %s != 0", fe_source_text(e->m, at->span));
     fe_send(&r);
@@ -204,7 +208,8 @@ void fe_warn_unused(fe_elab *e, size_t from) {
         const fe_binding *b = &e->frame->bindings.data[i];
         const char *name = mpc_sym_text(e->ctx, b->sym);
         if (b->used || b->quiet || b->value.kind == FE_POISON || e->d->errors) continue;
-        if (e->phase == MPC_PHASE_TRAIN && e->b && !body_mentions(e->frame->item, b->sym)) fe_warning(e->d, "W102", b->span, "`%s` is never used", name);
+        if (e->phase == MPC_PHASE_TRAIN && e->b && !body_mentions(e->frame->item, b->sym))
+            fe_warning(e->d, "W102", b->span, "`%s` is never used", name);
     }
 }
 
@@ -242,18 +247,21 @@ static void run_repeat(fe_elab *e, const fe_ast *at) {
     if (v.kind == FE_POISON) return;
     bool list = v.kind == FE_LIST;
     if (!list && (v.kind != FE_INT || v.i < 0 || v.i > FE_MAX_TURNS)) {
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E016", at->kid[0]->span, "`repeat` needs a constant count from 0 to %d, or a list", FE_MAX_TURNS);
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E016", at->kid[0]->span,
+                               "`repeat` needs a constant count from 0 to %d, or a list", FE_MAX_TURNS);
         fe_label(&r, "this is %s", v.kind == FE_INT ? fe_format(e, "%lld", (long long)v.i) : fe_kind_name(v.kind));
         fe_send(&r);
         return;
     }
     if (!list && at->kid[2]) {
-        fe_error(e->d, "E014", at->kid[2]->span, "`%s` would be the element of a list, but this repeats %lld times", at->kid[2]->text, (long long)v.i);
+        fe_error(e->d, "E014", at->kid[2]->span, "`%s` would be the element of a list, but this repeats %lld times",
+                 at->kid[2]->text, (long long)v.i);
         return;
     }
     int64_t turns = list ? (int64_t)v.count : v.i;
     unsigned errors = e->d->errors;
-    for (int64_t i = 0; i < turns && !e->frame->returned && e->d->errors == errors && !e->failed; i++) run_turn(e, at, i, list ? v.items[i] : FE_POISONED);
+    for (int64_t i = 0; i < turns && !e->frame->returned && e->d->errors == errors && !e->failed; i++)
+        run_turn(e, at, i, list ? v.items[i] : FE_POISONED);
 }
 
 /* --- the rest --- */
@@ -267,11 +275,21 @@ static bool top_level(fe_elab *e, const fe_ast *at, const char *what) {
 
 static void run_statement(fe_elab *e, const fe_ast *at) {
     switch (at->kind) {
-    case AST_ASSIGN: run_assign(e, at); return;
-    case AST_REGION: run_region(e, at); return;
-    case AST_RETURN: run_return(e, at); return;
-    case AST_IF: run_if(e, at); return;
-    case AST_REPEAT: run_repeat(e, at); return;
+    case AST_ASSIGN:
+        run_assign(e, at);
+        return;
+    case AST_REGION:
+        run_region(e, at);
+        return;
+    case AST_RETURN:
+        run_return(e, at);
+        return;
+    case AST_IF:
+        run_if(e, at);
+        return;
+    case AST_REPEAT:
+        run_repeat(e, at);
+        return;
     case AST_LOSS:
         if (top_level(e, at, "a loss")) fe_run_loss(e, at);
         return;
@@ -281,9 +299,11 @@ static void run_statement(fe_elab *e, const fe_ast *at) {
     case AST_OUTPUT:
         if (top_level(e, at, "an output")) fe_run_output(e, at);
         return;
-    default: break;
+    default:
+        break;
     }
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E006", at->span, "the result of %s is not used", fe_source_text(e->m, at->span));
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E006", at->span, "the result of %s is not used", fe_source_text(e->m, at->span));
     fe_help(&r, "give it a name: y = %s", fe_source_text(e->m, at->span));
     fe_send(&r);
 }

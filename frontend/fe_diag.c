@@ -1,5 +1,6 @@
-/* Reports of the front end. The text of a report lives in the model's arena, so nothing needs freeing on the way out. A report that
- * repeats an earlier one (same code, same place) is dropped: a block that is called twelve times has one mistake, not twelve. */
+/* Reports of the front end. The text of a report lives in the model's arena, so nothing needs freeing on the way out. A
+ * report that repeats an earlier one (same code, same place) is dropped: a block that is called twelve times has one
+ * mistake, not twelve. */
 #include "frontend/fe_diag.h"
 
 #include <string.h>
@@ -37,7 +38,8 @@ void fe_label(fe_report *r, const char *format, ...) {
 void fe_second(fe_report *r, mpc_span span, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    if (r->label_count < FE_MAX_LABELS) r->labels[r->label_count++] = (mpc_label){span, format_text(r->d, format, args)};
+    if (r->label_count < FE_MAX_LABELS)
+        r->labels[r->label_count++] = (mpc_label){span, format_text(r->d, format, args)};
     va_end(args);
 }
 
@@ -61,7 +63,9 @@ static bool remember(fe_model_diag *d, const fe_report *r) {
     mpc_span span = r->labels[0].span;
     for (uint32_t i = 0; i < d->seen_count; i++) {
         const fe_seen *s = &d->seen[i];
-        if (s->span.file == span.file && s->span.begin == span.begin && s->span.end == span.end && strcmp(s->code, r->code) == 0) return false;
+        if (s->span.file == span.file && s->span.begin == span.begin && s->span.end == span.end &&
+            strcmp(s->code, r->code) == 0)
+            return false;
     }
     size_t capacity = d->seen_capacity;
     if (!mpc_array_reserve_((void **)&d->seen, &capacity, d->seen_count, 1, sizeof *d->seen)) {

@@ -1,4 +1,5 @@
-/* Diagnostics of the front end: at most ten errors, none twice for one place, and the chain of block calls added to each. */
+/* Diagnostics of the front end: at most ten errors, none twice for one place, and the chain of block calls added to
+ * each. */
 #ifndef MPC_FRONTEND_FE_DIAG_H
 #define MPC_FRONTEND_FE_DIAG_H
 
@@ -16,7 +17,7 @@ typedef struct fe_seen {
 typedef struct fe_model_diag {
     mpc_context *ctx;
     mpc_arena *arena; /* texts; lives as long as the model */
-    unsigned errors; /* sent so far */
+    unsigned errors;  /* sent so far */
     fe_seen *seen;
     uint32_t seen_count, seen_capacity;
     bool no_memory;

@@ -1,5 +1,5 @@
-/* The elaborator: walks statements and writes a graph. Constants fold, blocks are called, loops are unrolled; what remains are nodes.
- * The same code evaluates constant expressions of sections, then without a builder. */
+/* The elaborator: walks statements and writes a graph. Constants fold, blocks are called, loops are unrolled; what
+ * remains are nodes. The same code evaluates constant expressions of sections, then without a builder. */
 #ifndef MPC_FRONTEND_FE_ELAB_H
 #define MPC_FRONTEND_FE_ELAB_H
 
@@ -20,10 +20,10 @@ typedef struct fe_binding {
 typedef struct fe_frame {
     struct fe_frame *caller;
     const fe_ast *item; /* block or model; NULL for constants and data mappings */
-    mpc_span call; /* in the caller */
-    const char *path; /* of parameters and values: "stem", "layer.3", "" */
-    const char *bare; /* indices of bare repeats: "", ".0", ".0.1" */
-    const char *turns; /* "stage 1, unit 0", or "" */
+    mpc_span call;      /* in the caller */
+    const char *path;   /* of parameters and values: "stem", "layer.3", "" */
+    const char *bare;   /* indices of bare repeats: "", ".0", ".0.1" */
+    const char *turns;  /* "stage 1, unit 0", or "" */
     MPC_ARRAY(fe_binding) bindings;
     MPC_ARRAY(struct fe_layer *) layers;
     bool returned;
@@ -60,7 +60,7 @@ typedef struct fe_loss {
 typedef struct fe_elab {
     mpc_model *m;
     mpc_context *ctx;
-    mpc_builder *b; /* NULL: constants only */
+    mpc_builder *b;   /* NULL: constants only */
     mpc_arena *arena; /* of this elaboration */
     fe_model_diag *d;
     mpc_phase phase;
@@ -73,7 +73,7 @@ typedef struct fe_elab {
     MPC_ARRAY(fe_loss) losses;
     fe_value *consts; /* by index; kind FE_HOLE: not evaluated yet */
     bool *const_busy;
-    mpc_map *streams; /* how often a path drew random numbers */
+    mpc_map *streams;      /* how often a path drew random numbers */
     const fe_ast *mapping; /* AST_PARM of the input whose mapping is evaluated, else NULL */
     mpc_format mapping_format;
     mpc_format prec; /* of the region */
@@ -81,7 +81,7 @@ typedef struct fe_elab {
     const char *callee; /* name of the builtin that is running, for policies */
     bool training_read;
     unsigned in_training; /* depth of `if training` */
-    bool masked; /* inside a loss with `where`: labels may be out of range */
+    bool masked;          /* inside a loss with `where`: labels may be out of range */
     bool in_metric;
     mpc_value_id rng_seed, rng_step;
     uint32_t calls, depth;
@@ -127,7 +127,8 @@ bool fe_elab_init(fe_elab *e, mpc_model *m);
 void fe_elab_deinit(fe_elab *e);
 fe_value fe_no_memory_value(fe_elab *e);
 void *fe_alloc(fe_elab *e, size_t size); /* NULL after reporting */
-const char *fe_format(fe_elab *e, const char *format, ...) __attribute__((format(printf, 2, 3))); /* "" when out of memory */
+const char *fe_format(fe_elab *e, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* "" when out of memory */
 
 /* --- elab_statement.c, elab_expr.c, elab_fold.c, elab_index.c --- */
 void fe_run_body(fe_elab *e, const fe_list *body);
@@ -163,7 +164,7 @@ bool fe_given(const fe_call *c, uint32_t i);
 int64_t fe_arg_int(fe_call *c, uint32_t i, int64_t fallback);
 double fe_arg_float(fe_call *c, uint32_t i, double fallback);
 bool fe_arg_bool(fe_call *c, uint32_t i, bool fallback);
-fe_value fe_arg_tensor(fe_call *c, uint32_t i); /* poison and `bad` when it isn't one */
+fe_value fe_arg_tensor(fe_call *c, uint32_t i);       /* poison and `bad` when it isn't one */
 fe_value fe_arg_float_tensor(fe_call *c, uint32_t i); /* integers are converted */
 const mpc_type *fe_arg_type(fe_call *c, uint32_t i);
 /* An axis of a value of that rank, negative ones from the end. */

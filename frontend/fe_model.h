@@ -12,7 +12,7 @@ typedef enum fe_origin { FE_FROM_FILE, FE_FROM_DEFAULT, FE_FROM_COMMAND } fe_ori
 
 typedef struct fe_const {
     const fe_ast *item;
-    const fe_ast *expr; /* the override's when there is one */
+    const fe_ast *expr;  /* the override's when there is one */
     const char *command; /* "--const width=64", or NULL */
     bool used;
 } fe_const;
@@ -27,7 +27,7 @@ typedef struct fe_setting {
     const char *key;
     const fe_ast *expr;
     const char *text; /* of the value, as it stands where it was written */
-    mpc_span span; /* of the entry; file 0 for defaults */
+    mpc_span span;    /* of the entry; file 0 for defaults */
     fe_origin origin;
     const char *command; /* "--set batch=8" */
 } fe_setting;
@@ -36,8 +36,8 @@ typedef struct fe_selector { /* of params or policy: one glob or op name with wh
     const char *glob;
     mpc_span span;
     const fe_ast *entries; /* params: linked AST_ENTRY */
-    mpc_format format; /* policy */
-    bool is_op; /* policy by op name */
+    mpc_format format;     /* policy */
+    bool is_op;            /* policy by op name */
     bool matched;
 } fe_selector;
 

@@ -9,7 +9,7 @@ typedef struct fe_train_key {
     const char *fallback; /* text of the default */
     bool (*store)(mpc_model *m, const struct fe_train_key *k, const fe_setting *s, void *out);
     const void *rule; /* allowed words or callees (NULL-terminated), or the least count */
-    size_t offset; /* in mpc_train_config */
+    size_t offset;    /* in mpc_train_config */
 } fe_train_key;
 
 const fe_train_key *fe_train_key_at(size_t i);

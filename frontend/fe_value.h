@@ -1,4 +1,5 @@
-/* Values of the elaboration: constants, lists, tensors (a value of the graph with what is known about it), layers, initialisers. */
+/* Values of the elaboration: constants, lists, tensors (a value of the graph with what is known about it), layers,
+ * initialisers. */
 #ifndef MPC_FRONTEND_FE_VALUE_H
 #define MPC_FRONTEND_FE_VALUE_H
 
@@ -24,24 +25,33 @@ typedef enum fe_kind {
 typedef struct fe_history {
     const struct fe_history *before;
     int64_t height, width; /* after this step */
-    uint32_t line; /* 0: the input */
-    uint32_t count; /* steps so far */
+    uint32_t line;         /* 0: the input */
+    uint32_t count;        /* steps so far */
 } fe_history;
 
 typedef struct fe_tensor {
     mpc_value_id id;
     mpc_type_id type;
-    mpc_type shape; /* a copy: pointers into the context's table don't last */
+    mpc_type shape;              /* a copy: pointers into the context's table don't last */
     mpc_sym names[MPC_MAX_RANK]; /* of dims, 0: none */
-    mpc_span made; /* where it was made */
-    const char *stride; /* "stride = 2" of the convolution that made it, or NULL */
-    bool probabilities; /* a softmax's result */
+    mpc_span made;               /* where it was made */
+    const char *stride;          /* "stride = 2" of the convolution that made it, or NULL */
+    bool probabilities;          /* a softmax's result */
     uint32_t field; /* 1 + index of the data field whose integers these are, 0: none; value = field + offset */
     int64_t offset;
     const fe_history *history;
 } fe_tensor;
 
-typedef enum fe_init_kind { FE_INIT_ZEROS, FE_INIT_ONES, FE_INIT_CONSTANT, FE_INIT_NORMAL, FE_INIT_UNIFORM, FE_INIT_KAIMING, FE_INIT_XAVIER, FE_INIT_FAN_IN } fe_init_kind;
+typedef enum fe_init_kind {
+    FE_INIT_ZEROS,
+    FE_INIT_ONES,
+    FE_INIT_CONSTANT,
+    FE_INIT_NORMAL,
+    FE_INIT_UNIFORM,
+    FE_INIT_KAIMING,
+    FE_INIT_XAVIER,
+    FE_INIT_FAN_IN
+} fe_init_kind;
 
 typedef struct fe_init {
     fe_init_kind kind;

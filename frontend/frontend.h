@@ -1,5 +1,5 @@
-/* From a page of text (`.mpg`) to graphs. A file is parsed and its sections evaluated once (mpc_model_load); graphs are then
- * elaborated for concrete sizes as often as needed (nominal batch, last smaller batch, evaluation, prediction). */
+/* From a page of text (`.mpg`) to graphs. A file is parsed and its sections evaluated once (mpc_model_load); graphs are
+ * then elaborated for concrete sizes as often as needed (nominal batch, last smaller batch, evaluation, prediction). */
 #ifndef MPC_FRONTEND_FRONTEND_H
 #define MPC_FRONTEND_FRONTEND_H
 
@@ -37,35 +37,37 @@ typedef struct mpc_scale_config {
     int64_t interval;
 } mpc_scale_config;
 
-typedef struct mpc_train_config { /* `train { ... }`, completed with defaults; what isn't there and wasn't overridden has the default */
-    bool present; /* the file has a train section */
-    const char *precision; /* "f32" "tf32" "bf16" "f16"; default bf16 */
-    const char *solver; /* "list" */
+typedef struct mpc_train_config {   /* `train { ... }`, completed with defaults; what isn't there and wasn't overridden
+                                       has the default */
+    bool present;                   /* the file has a train section */
+    const char *precision;          /* "f32" "tf32" "bf16" "f16"; default bf16 */
+    const char *solver;             /* "list" */
     mpc_optimizer_config optimizer; /* default adamw(lr = 1e-3, weight_decay = 0.01) */
-    mpc_schedule_config schedule; /* default constant */
-    mpc_scale_config loss_scale; /* default dynamic(init = 65536, growth = 2, backoff = 0.5, interval = 2000, max = 2^24, min = 2^-14) */
-    int64_t batch, accumulate; /* default 32, 1 */
-    mpc_quantity length; /* default 10 epochs */
-    double clip_norm; /* 0: off */
-    const char *monitor; /* "valid.acc"; "": valid.loss, or train loss without a valid split */
-    mpc_quantity eval_every; /* default 1 epoch */
-    mpc_quantity save_every; /* default 1 epoch */
-    int64_t keep; /* checkpoints kept besides best and last; default 2 */
-    int64_t patience; /* evaluations without improvement until stopping; 0: off */
-    uint64_t seed; /* default 0 */
-    const char *on_nonfinite; /* "stop", "skip" */
-    const char *nonfinite; /* of data: "reject", "keep" */
+    mpc_schedule_config schedule;   /* default constant */
+    mpc_scale_config loss_scale;    /* default dynamic(init = 65536, growth = 2, backoff = 0.5, interval = 2000, max =
+                                       2^24, min = 2^-14) */
+    int64_t batch, accumulate;      /* default 32, 1 */
+    mpc_quantity length;            /* default 10 epochs */
+    double clip_norm;               /* 0: off */
+    const char *monitor;            /* "valid.acc"; "": valid.loss, or train loss without a valid split */
+    mpc_quantity eval_every;        /* default 1 epoch */
+    mpc_quantity save_every;        /* default 1 epoch */
+    int64_t keep;                   /* checkpoints kept besides best and last; default 2 */
+    int64_t patience;               /* evaluations without improvement until stopping; 0: off */
+    uint64_t seed;                  /* default 0 */
+    const char *on_nonfinite;       /* "stop", "skip" */
+    const char *nonfinite;          /* of data: "reject", "keep" */
 } mpc_train_config;
 
 typedef enum mpc_source_kind { MPC_SOURCE_CSV, MPC_SOURCE_TEXT, MPC_SOURCE_SPLIT } mpc_source_kind;
 typedef struct mpc_data_source { /* `train = csv("x.csv")`, `valid = split(train, 0.1, seed = 1)` */
-    const char *split; /* train valid test predict */
+    const char *split;           /* train valid test predict */
     mpc_source_kind kind;
     const char *path; /* resolved against the .mpg file's folder */
-    int header; /* csv: 1 yes, 0 no, -1: found out (first row holds a field that isn't a number) */
-    char delimiter; /* csv: ',' */
-    int64_t length; /* text: window */
-    const char *of; /* split: which other */
+    int header;       /* csv: 1 yes, 0 no, -1: found out (first row holds a field that isn't a number) */
+    char delimiter;   /* csv: ',' */
+    int64_t length;   /* text: window */
+    const char *of;   /* split: which other */
     double fraction;
     uint64_t seed;
     mpc_span span;
@@ -73,10 +75,10 @@ typedef struct mpc_data_source { /* `train = csv("x.csv")`, `valid = split(train
 
 /* What the front end must know of the data; the driver finds it by opening the sources. */
 typedef struct mpc_data_facts {
-    bool known; /* false: no data at hand (dump-ir without files): column counts are not checked */
-    int64_t columns; /* csv */
+    bool known;                      /* false: no data at hand (dump-ir without files): column counts are not checked */
+    int64_t columns;                 /* csv */
     const char *const *column_names; /* NULL without header */
-    int64_t vocabulary; /* text: distinct characters; the constant `vocabulary` may be used in the file */
+    int64_t vocabulary;              /* text: distinct characters; the constant `vocabulary` may be used in the file */
 } mpc_data_facts;
 
 typedef enum mpc_phase { MPC_PHASE_TRAIN, MPC_PHASE_EVAL, MPC_PHASE_PREDICT } mpc_phase;
@@ -106,15 +108,13 @@ const char *mpc_model_loss(const mpc_model *model, size_t index);
 /* The completed file, each line with its origin (file:line, default, command line): resolved.mpg, `mpc config`. */
 void mpc_model_print_config(const mpc_model *model, bool origins, mpc_str *out);
 
-/* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels, variables
- * and loop indices joined by '.', the same in every elaboration. Outputs:
- *   TRAIN    "loss" f32 [] (weighted total), "count" f32 [] (valid elements of the first loss), "loss.NAME", "count.NAME",
- *            "metric.NAME.num", "metric.NAME.den"
- *   EVAL     the same in evaluation mode, no gradients, no nexts but rng.step
- *   PREDICT  "output.NAME"; inputs that no output needs are left out
- * States: parameters (role=param, name = path), running statistics (role=stat, skip=keep, next bound in TRAIN), rng.seed (i64 [],
- * role=rng, keep) and rng.step (i32 [], role=rng, advance, next = + 1) when a random op is used.
- * NULL on errors. */
+/* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels,
+ * variables and loop indices joined by '.', the same in every elaboration. Outputs: TRAIN    "loss" f32 [] (weighted
+ * total), "count" f32 [] (valid elements of the first loss), "loss.NAME", "count.NAME", "metric.NAME.num",
+ * "metric.NAME.den" EVAL     the same in evaluation mode, no gradients, no nexts but rng.step PREDICT  "output.NAME";
+ * inputs that no output needs are left out States: parameters (role=param, name = path), running statistics (role=stat,
+ * skip=keep, next bound in TRAIN), rng.seed (i64 [], role=rng, keep) and rng.step (i32 [], role=rng, advance, next = +
+ * 1) when a random op is used. NULL on errors. */
 mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch, const mpc_data_facts *facts);
 
 /* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */

@@ -1,5 +1,6 @@
-/* What the generated lexer does with a token. Every function takes the bytes of the token, which are not NUL-terminated in a useful
- * way. An error sends its diagnostic and returns bison's error token, which makes the parser stop without a message of its own. */
+/* What the generated lexer does with a token. Every function takes the bytes of the token, which are not NUL-terminated
+ * in a useful way. An error sends its diagnostic and returns bison's error token, which makes the parser stop without a
+ * message of its own. */
 #include "frontend/lex.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* Loading a model: parse, collect the items, apply overrides, evaluate the sections once. Elaboration comes later, as often as sizes
- * ask for it. Constants are evaluated per elaboration (`vocabulary` is known only with data), the train section once. */
+/* Loading a model: parse, collect the items, apply overrides, evaluate the sections once. Elaboration comes later, as
+ * often as sizes ask for it. Constants are evaluated per elaboration (`vocabulary` is known only with data), the train
+ * section once. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,7 +60,8 @@ const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text) {
 /* --- items --- */
 
 static void twice(mpc_model *m, const fe_ast *item, const fe_ast *first, const char *what) {
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E049", item->name_span, "%s `%s` is declared twice", what, item->text);
+    fe_report r =
+        fe_begin(&m->diag, MPC_SEV_ERROR, "E049", item->name_span, "%s `%s` is declared twice", what, item->text);
     fe_note(&r, first->name_span, "the first time here");
     fe_send(&r);
 }
@@ -72,7 +74,10 @@ static const fe_ast *find_item(const mpc_model *m, const fe_ast *until) {
 
 static void collect(mpc_model *m, fe_ast *item) {
     const fe_ast *first = find_item(m, item);
-    const char *what = item->kind == AST_CONST ? "the constant" : item->kind == AST_BLOCK ? "the block" : item->kind == AST_MODEL ? "the model" : "the section";
+    const char *what = item->kind == AST_CONST   ? "the constant"
+                       : item->kind == AST_BLOCK ? "the block"
+                       : item->kind == AST_MODEL ? "the model"
+                                                 : "the section";
     bool stored = true;
     if (item->kind == AST_USE) {
         fe_error(&m->diag, "E009", item->span, "`use` is not supported yet: copy the blocks into this file");
@@ -85,7 +90,8 @@ static void collect(mpc_model *m, fe_ast *item) {
     if (item->kind == AST_CONST) stored = mpc_array_push(&m->consts, (fe_const){.item = item, .expr = item->kid[0]});
     if (item->kind == AST_BLOCK) stored = mpc_array_push(&m->blocks, (fe_block){.item = item});
     if (item->kind == AST_MODEL) {
-        if (m->item) fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
+        if (m->item)
+            fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
         m->item = item;
     }
     if (!stored) m->diag.no_memory = true;
@@ -97,7 +103,8 @@ static void check_names(mpc_model *m, const fe_ast *item) {
         for (const fe_ast *q = item->list.first; q != p; q = q->next)
             if (q->sym == p->sym) fe_error(&m->diag, "E049", p->name_span, "`%s` stands here twice", p->text);
         if (!c) continue;
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E044", p->name_span, "`%s` is a constant; a parameter needs another name", p->text);
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E044", p->name_span,
+                               "`%s` is a constant; a parameter needs another name", p->text);
         fe_note(&r, c->item->span, "it is declared here");
         fe_send(&r);
     }
@@ -144,7 +151,9 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
     bool ok = true;
     if (s->kind == AST_LOSS) ok = mpc_array_push(&m->losses, name);
     if (s->kind == AST_METRIC)
-        ok = mpc_array_push(&m->metrics, (mpc_metric_info){.name = name, .higher_is_better = strcmp(callee, "accuracy") == 0, .exponential = strcmp(callee, "perplexity") == 0});
+        ok = mpc_array_push(&m->metrics, (mpc_metric_info){.name = name,
+                                                           .higher_is_better = strcmp(callee, "accuracy") == 0,
+                                                           .exponential = strcmp(callee, "perplexity") == 0});
     if (!ok) m->diag.no_memory = true;
 }
 
@@ -182,7 +191,12 @@ mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *o
         mpc_error(mpc_context_sink(ctx), "E901", "out of memory while reading the model");
         return NULL;
     }
-    *m = (mpc_model){.ctx = ctx, .arena = arena, .file = file, .diag = {.ctx = ctx, .arena = arena}, .overrides = overrides, .override_count = override_count};
+    *m = (mpc_model){.ctx = ctx,
+                     .arena = arena,
+                     .file = file,
+                     .diag = {.ctx = ctx, .arena = arena},
+                     .overrides = overrides,
+                     .override_count = override_count};
     find_lines(m);
     if (parse_with(m, file, &m->items, NULL)) {
         collect_all(m);

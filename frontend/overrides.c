@@ -1,5 +1,5 @@
-/* --set and --const. Values are parsed by the file's own grammar. All replacements of values come first, then the edits of single
- * arguments, so the order on the command line doesn't matter. */
+/* --set and --const. Values are parsed by the file's own grammar. All replacements of values come first, then the edits
+ * of single arguments, so the order on the command line doesn't matter. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
@@ -73,7 +73,9 @@ void fe_apply_const_overrides(mpc_model *m) {
 /* --- train --- */
 
 static const char *train_key(const char *key) { return strncmp(key, "train.", 6) == 0 ? key + 6 : key; }
-static bool is_section_key(const char *key) { return strncmp(key, "params.", 7) == 0 || strncmp(key, "data.", 5) == 0 || strncmp(key, "policy.", 7) == 0; }
+static bool is_section_key(const char *key) {
+    return strncmp(key, "params.", 7) == 0 || strncmp(key, "data.", 5) == 0 || strncmp(key, "policy.", 7) == 0;
+}
 
 static void unknown_key(mpc_model *m, const mpc_override *o, const char *key) {
     fe_report r = begin(m, o, "E301", text_of(m, "train has no key `@`", key, ""));
@@ -90,7 +92,9 @@ static void replace(mpc_model *m, const mpc_override *o) {
     const char *text;
     const fe_ast *e = parse_value(m, o, &text);
     fe_setting *s = e ? fe_train_setting(m, k) : NULL;
-    if (s) *s = (fe_setting){.key = k->name, .expr = e, .text = text, .origin = FE_FROM_COMMAND, .command = fe_override_title(m, o)};
+    if (s)
+        *s = (fe_setting){
+            .key = k->name, .expr = e, .text = text, .origin = FE_FROM_COMMAND, .command = fe_override_title(m, o)};
 }
 
 /* The call's text with one argument replaced or added. */
@@ -129,7 +133,8 @@ static void edit_argument(mpc_model *m, const mpc_override *o) {
     mpc_str all = {0};
     fe_suggestion near = fe_suggest(dot + 1);
     if (!fe_train_call_takes(callee, dot + 1, &all, &near)) {
-        const char *what = *mpc_str_cstr(&all) ? text_of(m, "@ has no argument `^`", callee, dot + 1) : text_of(m, "`@` has no arguments", key, "");
+        const char *what = *mpc_str_cstr(&all) ? text_of(m, "@ has no argument `^`", callee, dot + 1)
+                                               : text_of(m, "`@` has no arguments", key, "");
         fe_report r = begin(m, o, "E301", what);
         if (near.best) fe_help(&r, "did you mean --set %s.%s=%s?", key, near.best, o->value);
         else if (all.length) fe_help(&r, "%s takes %s", callee, mpc_str_cstr(&all));
@@ -137,7 +142,9 @@ static void edit_argument(mpc_model *m, const mpc_override *o) {
     } else {
         const char *text = edited(m, s, dot + 1, spaced(m, o->value));
         const fe_ast *e = fe_parse_text(m, fe_override_title(m, o), text);
-        if (e) *s = (fe_setting){.key = k->name, .expr = e, .text = text, .origin = FE_FROM_COMMAND, .command = fe_override_title(m, o)};
+        if (e)
+            *s = (fe_setting){
+                .key = k->name, .expr = e, .text = text, .origin = FE_FROM_COMMAND, .command = fe_override_title(m, o)};
     }
     mpc_str_free(&all);
 }

@@ -1,5 +1,5 @@
-/* The sections that select by path: params (initialisers, rates, freezing) and policy (formats). Later lines win, so selectors are kept
- * in the order of the file, overrides last. */
+/* The sections that select by path: params (initialisers, rates, freezing) and policy (formats). Later lines win, so
+ * selectors are kept in the order of the file, overrides last. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
@@ -10,7 +10,8 @@ static void add(mpc_model *m, bool policy, fe_selector s) {
 }
 
 static bool check_params_key(mpc_model *m, const fe_ast *e) {
-    static const char *const known[] = {"init", "lr", "decay", "freeze"}, *const later[] = {"load", "ema", "weights", "from"};
+    static const char *const known[] = {"init", "lr", "decay", "freeze"}, *const later[] = {"load", "ema", "weights",
+                                                                                            "from"};
     if (e->kind != AST_ENTRY) {
         fe_error(&m->diag, "E052", e->span, "here stand lines of the form key = value");
         return false;
@@ -34,17 +35,20 @@ static bool check_params_key(mpc_model *m, const fe_ast *e) {
 static void add_globs(mpc_model *m, const fe_ast *e) {
     for (const fe_ast *k = e->other.first; k; k = k->next)
         if (!check_params_key(m, k)) return;
-    for (const fe_ast *g = e->list.first; g; g = g->next) add(m, false, (fe_selector){.glob = g->text, .span = g->span, .entries = e->other.first});
+    for (const fe_ast *g = e->list.first; g; g = g->next)
+        add(m, false, (fe_selector){.glob = g->text, .span = g->span, .entries = e->other.first});
 }
 
 /* params."head.**".lr=10x */
 static void add_override(mpc_model *m, const mpc_override *o) {
-    const char *title = fe_override_title(m, o), *glob = o->key + 8, *end = o->key[7] == '"' ? strrchr(o->key, '"') : NULL;
+    const char *title = fe_override_title(m, o), *glob = o->key + 8,
+               *end = o->key[7] == '"' ? strrchr(o->key, '"') : NULL;
     const char *value = o->value;
     size_t digits = strspn(value, "0123456789.");
     if (digits && strcmp(value + digits, "x") == 0) value = mpc_arena_printf(m->arena, "%.*s x", (int)digits, value);
     if (!end || end < glob || end[1] != '.' || !end[2]) {
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E301", (mpc_span){0}, "a line of params is chosen by its selector and key");
+        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E301", (mpc_span){0},
+                               "a line of params is chosen by its selector and key");
         r.place = title;
         fe_help(&r, "--set 'params.\"head.**\".lr=10x'");
         fe_send(&r);
@@ -52,7 +56,8 @@ static void add_override(mpc_model *m, const mpc_override *o) {
     }
     const fe_ast *e = value ? fe_parse_text(m, title, value) : NULL;
     fe_ast *entry = mpc_arena_alloc(m->arena, sizeof *entry);
-    const char *path = mpc_arena_strndup(m->arena, glob, (size_t)(end - glob)), *key = mpc_arena_strdup(m->arena, end + 2);
+    const char *path = mpc_arena_strndup(m->arena, glob, (size_t)(end - glob)),
+               *key = mpc_arena_strdup(m->arena, end + 2);
     if (!entry || !path || !key || !value) m->diag.no_memory = true;
     if (!e || !entry || !path || !key) return;
     *entry = (fe_ast){.kind = AST_ENTRY, .span = e->span, .name_span = e->span, .text = key};
@@ -77,7 +82,8 @@ void fe_read_params(mpc_model *m) {
         }
     }
     for (size_t i = 0; i < m->override_count; i++)
-        if (!m->overrides[i].is_const && strncmp(m->overrides[i].key, "params.", 7) == 0) add_override(m, &m->overrides[i]);
+        if (!m->overrides[i].is_const && strncmp(m->overrides[i].key, "params.", 7) == 0)
+            add_override(m, &m->overrides[i]);
 }
 
 /* --- policy --- */
@@ -85,7 +91,8 @@ void fe_read_params(mpc_model *m) {
 static const fe_ast *policy_word(mpc_model *m, const fe_ast *e) {
     if (e->kid[0]) return e->kid[0];
     const fe_ast *only = e->other.first;
-    bool fits = only && !only->next && only->kind == AST_ENTRY && (strcmp(only->text, "format") == 0 || strcmp(only->text, "precision") == 0);
+    bool fits = only && !only->next && only->kind == AST_ENTRY &&
+                (strcmp(only->text, "format") == 0 || strcmp(only->text, "precision") == 0);
     if (fits) return only->kid[0];
     fe_error(&m->diag, "E052", e->span, "a policy names one format: \"head.**\" { format = f32 }");
     return NULL;
@@ -110,11 +117,15 @@ static void add_policy(mpc_model *m, const fe_ast *e) {
     mpc_format format = fe_region_format(m, word);
     if (format == MPC_FMT_none) return;
     if (e->kind == AST_ENTRY) {
-        if (known_op(m, e->text)) add(m, true, (fe_selector){.glob = e->text, .span = e->span, .format = format, .is_op = true});
-        else fe_error(&m->diag, "E052", e->name_span, "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32", e->text, e->text);
+        if (known_op(m, e->text))
+            add(m, true, (fe_selector){.glob = e->text, .span = e->span, .format = format, .is_op = true});
+        else
+            fe_error(&m->diag, "E052", e->name_span, "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32",
+                     e->text, e->text);
         return;
     }
-    for (const fe_ast *g = e->list.first; g; g = g->next) add(m, true, (fe_selector){.glob = g->text, .span = g->span, .format = format});
+    for (const fe_ast *g = e->list.first; g; g = g->next)
+        add(m, true, (fe_selector){.glob = g->text, .span = g->span, .format = format});
 }
 
 void fe_read_policy(mpc_model *m) {
@@ -125,7 +136,8 @@ void fe_read_policy(mpc_model *m) {
     }
     for (size_t i = 0; i < m->override_count; i++) {
         if (m->overrides[i].is_const || strncmp(m->overrides[i].key, "policy.", 7) != 0) continue;
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E009", (mpc_span){0}, "policies can't be set from the command line yet");
+        fe_report r =
+            fe_begin(&m->diag, MPC_SEV_ERROR, "E009", (mpc_span){0}, "policies can't be set from the command line yet");
         r.place = fe_override_title(m, &m->overrides[i]);
         fe_send(&r);
     }

@@ -1,5 +1,5 @@
-/* From registered text to a tree: encoding check, byte order mark, the generated parser, and the words of syntax errors. The first
- * syntax error ends the parse: what a parser guesses after it is noise. */
+/* From registered text to a tree: encoding check, byte order mark, the generated parser, and the words of syntax
+ * errors. The first syntax error ends the parse: what a parser guesses after it is noise. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,7 +7,8 @@
 #include "frontend/lex.h"
 #include "mpg_parser.h"
 
-/* Length of the UTF-8 sequence at `s` (`left` bytes remain), 0 when it isn't one (overlong forms and surrogates included). */
+/* Length of the UTF-8 sequence at `s` (`left` bytes remain), 0 when it isn't one (overlong forms and surrogates
+ * included). */
 static size_t sequence(const unsigned char *s, size_t left) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
@@ -84,9 +85,11 @@ void fe_parse_unexpected(fe_parser *p, mpc_span span, const char *symbol, const 
     bool shown = span.end <= length && width > 0 && text[span.begin] != '\n' && text[span.begin] != '\r';
     mpc_str what = {0};
     if (shown) mpc_str_printf(&what, "`%.*s`", (int)(width > 40 ? 40 : width), text + span.begin);
-    else if (strcmp(symbol, "end of file") == 0 || strcmp(symbol, "\"end of file\"") == 0) mpc_str_append(&what, "the end of the text");
+    else if (strcmp(symbol, "end of file") == 0 || strcmp(symbol, "\"end of file\"") == 0)
+        mpc_str_append(&what, "the end of the text");
     else fe_parse_symbol(symbol, &what);
-    fe_report r = fe_begin(p->diag, MPC_SEV_ERROR, "E002", span, "%s was not expected here%s", mpc_str_cstr(&what), expected);
+    fe_report r =
+        fe_begin(p->diag, MPC_SEV_ERROR, "E002", span, "%s was not expected here%s", mpc_str_cstr(&what), expected);
     const char *help = syntax_help(symbol, text + (shown ? span.begin : 0), shown ? width : 0);
     if (help) fe_help(&r, "%s", help);
     fe_send(&r);

@@ -42,14 +42,16 @@ static void store(const call_arg *a, void *out, double value, double second) {
     char *at = (char *)out + a->offset;
     if (a->kind == ARG_NUMBER) memcpy(at, &value, sizeof value);
     else if (a->kind == ARG_COUNT) memcpy(at, &(int64_t){(int64_t)value}, sizeof(int64_t));
-    else if (a->kind == ARG_PAIR) memcpy(at, (double[]){value, second}, 2 * sizeof value); /* beta1, beta2 lie side by side */
+    else if (a->kind == ARG_PAIR)
+        memcpy(at, (double[]){value, second}, 2 * sizeof value); /* beta1, beta2 lie side by side */
 }
 
 static void set_defaults(const char *callee, void *out) {
     for (size_t i = 0; i < ARG_ROWS; i++) {
         if (strcmp(args[i].callee, callee) != 0) continue;
         if (args[i].kind == ARG_PAIR) store(&args[i], out, 0.9, 0.999);
-        else if (args[i].kind == ARG_QUANTITY) *(mpc_quantity *)((char *)out + args[i].offset) = (mpc_quantity){0, MPC_UNIT_STEPS};
+        else if (args[i].kind == ARG_QUANTITY)
+            *(mpc_quantity *)((char *)out + args[i].offset) = (mpc_quantity){0, MPC_UNIT_STEPS};
         else store(&args[i], out, args[i].fallback, 0);
     }
 }
@@ -79,8 +81,10 @@ static bool unknown(mpc_model *m, const char *callee, const fe_ast *arg) {
     fe_train_call_takes(callee, "", &all, &near);
     const char *alias = arg->text ? fe_alias(arg->text) : NULL;
     if (alias && fe_train_call_takes(callee, alias, NULL, NULL)) near.best = alias;
-    fe_report r = arg->text ? fe_begin(&m->diag, MPC_SEV_ERROR, "E011", arg->name_span, "%s has no argument `%s`", callee, arg->text)
-                            : fe_begin(&m->diag, MPC_SEV_ERROR, "E013", arg->span, "arguments of %s need their names", callee);
+    fe_report r =
+        arg->text
+            ? fe_begin(&m->diag, MPC_SEV_ERROR, "E011", arg->name_span, "%s has no argument `%s`", callee, arg->text)
+            : fe_begin(&m->diag, MPC_SEV_ERROR, "E013", arg->span, "arguments of %s need their names", callee);
     fe_label(&r, "%s(%s)", callee, mpc_str_cstr(&all));
     if (near.best && arg->text) fe_help(&r, "did you mean `%s`?", near.best);
     fe_send(&r);
@@ -92,7 +96,8 @@ static bool read_arg(mpc_model *m, const call_arg *a, const fe_ast *value, void 
     fe_value v = fe_eval_constant(m, value);
     if (v.kind == FE_POISON) return false;
     double x = fe_is_number(v) ? fe_number(v) : -1;
-    bool pair = a->kind == ARG_PAIR && v.kind == FE_LIST && v.count == 2 && fe_is_number(v.items[0]) && fe_is_number(v.items[1]);
+    bool pair = a->kind == ARG_PAIR && v.kind == FE_LIST && v.count == 2 && fe_is_number(v.items[0]) &&
+                fe_is_number(v.items[1]);
     const char *wanted = "a number of at least 0";
     if (a->kind == ARG_QUANTITY) {
         if (fe_read_quantity(m, v, true, (mpc_quantity *)((char *)out + a->offset))) return true;
@@ -138,7 +143,13 @@ bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *
     const char *callee = NULL;
     if (!known_callee(m, k, s->expr, &callee)) return false;
     *(const char **)out = callee; /* `kind` comes first where there is one */
-    if (strcmp(k->name, "loss_scale") == 0) *(mpc_scale_config *)out = (mpc_scale_config){.dynamic = strcmp(callee, "dynamic") == 0, .growth = 2, .backoff = 0.5, .max = 16777216, .min = 6.103515625e-05, .interval = 2000};
+    if (strcmp(k->name, "loss_scale") == 0)
+        *(mpc_scale_config *)out = (mpc_scale_config){.dynamic = strcmp(callee, "dynamic") == 0,
+                                                      .growth = 2,
+                                                      .backoff = 0.5,
+                                                      .max = 16777216,
+                                                      .min = 6.103515625e-05,
+                                                      .interval = 2000};
     set_defaults(callee, out);
     if (s->expr->kind != AST_CALL) return true;
     uint32_t position = 0;

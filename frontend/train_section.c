@@ -1,5 +1,5 @@
-/* The train section: a table of keys with their defaults, and what a value may be. Values are kept as text and tree, so that a default,
- * a line of the file and an override are read by the same code. */
+/* The train section: a table of keys with their defaults, and what a value may be. Values are kept as text and tree, so
+ * that a default, a line of the file and an override are read by the same code. */
 #include <stddef.h>
 #include <string.h>
 
@@ -65,7 +65,9 @@ static mpc_unit unit_of(const char *word) {
 
 bool fe_read_quantity(mpc_model *m, fe_value v, bool bare_steps, mpc_quantity *out) {
     (void)m;
-    mpc_unit unit = v.kind == FE_QUANTITY ? unit_of(v.unit) : bare_steps && fe_is_number(v) ? MPC_UNIT_STEPS : MPC_UNIT_NONE;
+    mpc_unit unit = v.kind == FE_QUANTITY           ? unit_of(v.unit)
+                    : bare_steps && fe_is_number(v) ? MPC_UNIT_STEPS
+                                                    : MPC_UNIT_NONE;
     if (unit == MPC_UNIT_NONE) return false;
     double x = v.kind == FE_QUANTITY ? v.f : fe_number(v);
     if (!(x >= 0 && x <= 1e15)) return false;
@@ -120,7 +122,9 @@ static bool store_monitor(mpc_model *m, const fe_train_key *k, const fe_setting 
     return *(const char **)out != NULL;
 }
 
-static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) { return fe_store_train_call(m, k, s, out); }
+static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    return fe_store_train_call(m, k, s, out);
+}
 
 /* --- the table --- */
 
@@ -174,10 +178,15 @@ void fe_explain_key(fe_report *r, const char *key, const char *value, bool comma
     const char *alias = fe_alias(key);
     const char *set = command ? "--set " : "";
     if (strcmp(key, "lr") == 0 || (alias && strcmp(alias, "lr") == 0))
-        fe_help(r, command ? "the learning rate is an argument of the optimizer: --set optimizer.lr=%s" : "the learning rate is an argument of the optimizer: optimizer = adamw(lr = %s)", value);
+        fe_help(r,
+                command ? "the learning rate is an argument of the optimizer: --set optimizer.lr=%s"
+                        : "the learning rate is an argument of the optimizer: optimizer = adamw(lr = %s)",
+                value);
     else if (strcmp(key, "epochs") == 0 || strcmp(key, "steps") == 0 || strcmp(key, "num_epochs") == 0)
-        fe_help(r, command ? "%slength='%s %s'" : "%slength = %s %s", set, value, strcmp(key, "steps") == 0 ? "steps" : "epochs");
-    else if (strcmp(key, "weight_decay") == 0 || strcmp(key, "momentum") == 0 || strcmp(key, "betas") == 0 || strcmp(key, "eps") == 0)
+        fe_help(r, command ? "%slength='%s %s'" : "%slength = %s %s", set, value,
+                strcmp(key, "steps") == 0 ? "steps" : "epochs");
+    else if (strcmp(key, "weight_decay") == 0 || strcmp(key, "momentum") == 0 || strcmp(key, "betas") == 0 ||
+             strcmp(key, "eps") == 0)
         fe_help(r, "`%s` is an argument of the optimizer: optimizer.%s", key, key);
     else {
         fe_suggestion s = fe_suggest(key);

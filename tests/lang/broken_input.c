@@ -1,5 +1,5 @@
-/* Whatever bytes come in, a model is loaded or at least one error is sent: truncations and byte changes of every example and of every
- * model of the tests, and of texts that nest too deep. Nothing crashes, nothing hangs. */
+/* Whatever bytes come in, a model is loaded or at least one error is sent: truncations and byte changes of every
+ * example and of every model of the tests, and of texts that nest too deep. Nothing crashes, nothing hangs. */
 #include <dirent.h>
 #include <stdlib.h>
 
@@ -44,7 +44,8 @@ static void damage(const char *name, const char *text, size_t length) {
         size_t cut = next_random(&state) % (length + 1);
         try_text(name, text, cut);
         memcpy(copy, text, length);
-        for (unsigned k = 0; k <= next_random(&state) % 3; k++) copy[next_random(&state) % length] = bytes[next_random(&state) % (sizeof bytes - 1)];
+        for (unsigned k = 0; k <= next_random(&state) % 3; k++)
+            copy[next_random(&state) % length] = bytes[next_random(&state) % (sizeof bytes - 1)];
         try_text(name, copy, length);
         /* a piece moved elsewhere */
         size_t from = next_random(&state) % length, n = next_random(&state) % 40;
@@ -80,14 +81,18 @@ static void repeat_text(const char *what, const char *head, const char *piece, u
 }
 
 int main(void) {
-    static const char head[] = "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n z = ", tail[] = "\n loss l = mse(x, y)\n}\n";
-    static const char *const pieces[] = {"(", "[", "-", "not ", "f(", "x+", "x**", "x.", "x[", "2**", "1 or ", "{", "\"", "x = ", "if true { ", "@f32 ", "repeat 2 { ", "x as "};
+    static const char head[] = "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n z = ",
+                      tail[] = "\n loss l = mse(x, y)\n}\n";
+    static const char *const pieces[] = {"(",   "[",    "-",          "not ",  "f(",          "x+",
+                                         "x**", "x.",   "x[",         "2**",   "1 or ",       "{",
+                                         "\"",  "x = ", "if true { ", "@f32 ", "repeat 2 { ", "x as "};
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         repeat_text(pieces[i], head, pieces[i], 50000, tail);
         repeat_text(pieces[i], head, pieces[i], 200, "x");
         repeat_text(pieces[i], "", pieces[i], 3000, "");
     }
-    repeat_text("else if", "model m(x: f32[batch, 4]) {\n if true { z = 1 }", " else if true { z = 1 }", 20000, "\n}\n");
+    repeat_text("else if", "model m(x: f32[batch, 4]) {\n if true { z = 1 }", " else if true { z = 1 }", 20000,
+                "\n}\n");
     repeat_text("long sum", head, "1 + ", 200, "1\n loss l = mse(linear(x, 4) as fc, y)\n u = z\n}\n");
     try_text("nothing", "", 0);
     try_text("a zero byte", "\0", 1);

@@ -1,5 +1,5 @@
-/* Files of tests/lang/errors: the code (and column) of every error and warning stands at the end of its line, `#! E020 col 17`. Nothing
- * may be missing and nothing may be too much. */
+/* Files of tests/lang/errors: the code (and column) of every error and warning stands at the end of its line, `#! E020
+ * col 17`. Nothing may be missing and nothing may be too much. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* The n-th allocation fails, for every n: no crash, no leak that the sanitizers would see, and an error or a null result. */
+/* The n-th allocation fails, for every n: no crash, no leak that the sanitizers would see, and an error or a null
+ * result. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -33,7 +34,8 @@ static const char text[] = "const k = 2 * 2\n"
                            " linear = bf16 }\n"
                            "train { optimizer = adamw(lr = 1e-3)\n"
                            " monitor = valid.acc }\n";
-static const char wrong[] = "model m(x: f32[batch, 6], y: f32[batch, 5]) {\n    z = x + y\n    a = foo(x)\n    b = mse(x, y)\n}\n";
+static const char wrong[] =
+    "model m(x: f32[batch, 6], y: f32[batch, 5]) {\n    z = x + y\n    a = foo(x)\n    b = mse(x, y)\n}\n";
 
 static void ignore(void *user, const mpc_diag *d) {
     (void)d;
@@ -75,7 +77,8 @@ int main(void) {
     once(text, 0);
     uint64_t total = mpc_alloc_count() - before;
     uint64_t step = total > 3000 ? total / 3000 : 1;
-    for (uint64_t n = 1; n <= total; n += n < 2000 ? 1 : step) CHECK_MSG(!once(text, n), "allocation %llu of %llu", (unsigned long long)n, (unsigned long long)total);
+    for (uint64_t n = 1; n <= total; n += n < 2000 ? 1 : step)
+        CHECK_MSG(!once(text, n), "allocation %llu of %llu", (unsigned long long)n, (unsigned long long)total);
     before = mpc_alloc_count();
     once(wrong, 0);
     total = mpc_alloc_count() - before;
