@@ -7,22 +7,18 @@
 
 #include "passes/expand_build.h"
 #include "passes/grad_build.h"
+#include "passes/grad_parts.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 enum { NAME_SIZE = 512 };
 
-typedef struct contribution {
-    mpc_value_id gradient;
-    struct contribution *next;
-} contribution;
-
-typedef struct value_gradient { /* of one forward value */
-    contribution *first, **end; /* in the order of arrival */
-    uint32_t readers;           /* operands that will contribute, at most */
-    bool reached;               /* the loss depends on it */
-    bool needed;                /* a trainable state is behind it */
-    bool selected;              /* see mpc_grad.selected */
+typedef struct value_gradient {     /* of one forward value */
+    mpc_contribution *first, **end; /* in the order of arrival */
+    uint32_t readers;               /* operands that will contribute, at most */
+    bool reached;                   /* the loss depends on it */
+    bool needed;                    /* a trainable state is behind it */
+    bool selected;                  /* see mpc_grad.selected */
 } value_gradient;
 
 typedef struct backward {
@@ -106,14 +102,15 @@ static bool prepare(backward *bw) {
     return bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL && bw->shared != NULL;
 }
 
-static void contribute(backward *bw, mpc_value_id value, mpc_value_id gradient, bool selected) {
+static mpc_contribution *contribute(backward *bw, mpc_value_id value, mpc_value_id gradient, bool selected) {
     value_gradient *v = &bw->values[value];
-    contribution *c = mpc_rewrite_scratch(&bw->rw, 1, sizeof *c);
-    if (c == NULL) return;
+    mpc_contribution *c = mpc_rewrite_scratch(&bw->rw, 1, sizeof *c);
+    if (c == NULL) return NULL;
     c->gradient = gradient;
     *v->end = c;
     v->end = &c->next;
     v->selected = v->selected || selected;
+    return c;
 }
 
 /* What the backward nodes of a forward node share. */
@@ -129,24 +126,10 @@ static mpc_format prec_of(const mpc_graph *g, const mpc_node *n) {
     return mpc_expand_has_prec(g->ctx, op) ? mpc_attr_format(g, n, "prec") : MPC_FMT_none;
 }
 
-static mpc_value_id add_pair(backward *bw, const char *name, mpc_value_id a, mpc_value_id c, mpc_format prec) {
-    mpc_attr_arg attr = MPC_A_FORMAT("prec", prec);
-    mpc_builder_set_name(bw->rw.b, name);
-    return mpc_build(bw->rw.b, MPC_OP_add, (mpc_value_id[]){a, c}, 2, &attr, prec != MPC_FMT_none ? 1 : 0);
-}
-
-/* The sum of all contributions so far, in the order of arrival; MPC_NONE: the loss doesn't depend on the value. */
+/* What all contributions so far make; MPC_NONE: the loss doesn't depend on the value. */
 static mpc_value_id collect(backward *bw, mpc_value_id value, mpc_format prec) {
-    contribution *c = bw->values[value].first;
-    char name[NAME_SIZE];
-    if (c == NULL || mpc_builder_failed(bw->rw.b)) return MPC_NONE;
-    mpc_value_id sum = c->gradient;
-    for (c = c->next; c != NULL && sum != MPC_NONE; c = c->next) {
-        const char *value_name = mpc_value_name(mpc_builder_graph(bw->rw.b), value);
-        snprintf(name, sizeof name, c->next != NULL ? "d.%s.sum" : "d.%s", value_name);
-        sum = add_pair(bw, name, sum, c->gradient, prec);
-    }
-    return sum;
+    value_gradient *v = &bw->values[value];
+    return mpc_grad_gather_contributions(&bw->rw, value, v->first, prec, &v->selected);
 }
 
 /* Gradients of the node's results; false if there are none. */
@@ -180,6 +163,18 @@ static bool keeps_zeros(mpc_op_kind kind) {
     return kind == MPC_KIND_EWISE || kind == MPC_KIND_VIEW || kind == MPC_KIND_REDUCE;
 }
 
+/* The gradient of a slice: where it goes is decided when all parts are known. */
+static void contribute_part(backward *bw, mpc_grad *grad) {
+    mpc_value_id operand = mpc_grad_operand(grad, 0);
+    uint32_t rank = mpc_grad_type(grad, operand).rank;
+    mpc_value_id gradient = mpc_grad_convert(grad, grad->doperands[0], mpc_grad_format(grad, 0));
+    mpc_contribution *c = gradient != MPC_NONE ? contribute(bw, operand, gradient, grad->selected) : NULL;
+    if (c == NULL) return;
+    c->is_part = true;
+    c->via = mpc_grad_result(grad, 0);
+    for (uint32_t i = 0; i < rank; i++) c->start[i] = grad->part.data[i];
+}
+
 static void contribute_operands(backward *bw, mpc_grad *grad) {
     const mpc_op *op = mpc_op_get(mpc_builder_context(bw->rw.b), grad->node.op);
     bool selected = grad->selects || (grad->selected && keeps_zeros(op->kind));
@@ -207,7 +202,8 @@ static void differentiate(backward *bw, mpc_node_id id) {
     if (!collect_results(bw, &n, grad.prec, &grad.selected)) return;
     grad.g = mpc_builder_graph(bw->rw.b);
     op->grad(&grad);
-    contribute_operands(bw, &grad);
+    if (grad.part.count > 0) contribute_part(bw, &grad);
+    else contribute_operands(bw, &grad);
 }
 
 /* Output grad:NAME, f32, of one parameter. */

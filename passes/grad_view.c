@@ -89,13 +89,10 @@ static void emit_window(mpc_grad *g, uint32_t i, mpc_op_id op, mpc_attr_arg firs
     mpc_grad_emit_view(g, i, &(mpc_grad_expr){op, g->dresults, 1, attrs, 2});
 }
 
+/* A part of the operand's gradient. */
 void mpc_grad_slice(mpc_grad *g) {
-    mpc_type x = mpc_grad_type(g, mpc_grad_operand(g, 0));
-    mpc_int_list start = mpc_attr_ints(g->g, &g->node, "start"), stop = mpc_attr_ints(g->g, &g->node, "stop");
-    int64_t after[MPC_MAX_RANK];
-    for (uint32_t i = 0; i < x.rank; i++) after[i] = x.dims[i] - stop.data[i];
-    g->selects = true;
-    emit_window(g, 0, MPC_OP_pad, MPC_A_INTS("before", start.data, x.rank), MPC_A_INTS("after", after, x.rank));
+    g->part = mpc_attr_ints(g->g, &g->node, "start");
+    mpc_grad_put(g, 0, g->dresults[0]);
 }
 
 void mpc_grad_pad(mpc_grad *g) {

@@ -78,6 +78,39 @@ static const rule_case moving[] = {
     REDUCE("expand", "shape=[2,2,3,4]", "2,2,3,4", "0,1,2,3"),
     {"concat", HEAD("%p: f32[2,5]") PARAM("a", "2,2")
                    PARAM("b", "2,3") "  %y = concat(%a, %b) {axis=1} : f32[2,5]\n" LOSS("2,5", "0,1")},
+    {"parts that tile",
+     HEAD("%p: f32[2,4]") PARAM("a", "2,6") "  %u = slice(%a) {start=[0,2] stop=[2,6]} : f32[2,4]\n  %v = slice(%a) "
+                                            "{start=[0,0] stop=[2,2]} : f32[2,2]\n"
+                                            "  %w = concat(%v, %v) {axis=1} : f32[2,4]\n  %t = tanh(%u) : f32[2,4]\n  "
+                                            "%y = mul(%t, %w) : f32[2,4]\n" LOSS("2,4", "0,1")},
+    {"parts that overlap",
+     HEAD("%p: f32[2,4]") PARAM("a", "2,6") "  %u = slice(%a) {start=[0,2] stop=[2,6]} : f32[2,4]\n  %v = slice(%a) "
+                                            "{start=[0,0] stop=[2,4]} : f32[2,4]\n"
+                                            "  %y = mul(%u, %v) : f32[2,4]\n" LOSS("2,4", "0,1")},
+    {"parts with a gap",
+     HEAD("%p: f32[2,2]") PARAM("a", "2,6") "  %u = slice(%a) {start=[0,4] stop=[2,6]} : f32[2,2]\n  %v = slice(%a) "
+                                            "{start=[0,0] stop=[2,2]} : f32[2,2]\n"
+                                            "  %y = mul(%u, %v) : f32[2,2]\n" LOSS("2,2", "0,1")},
+    {"parts along different axes",
+     HEAD("%p: f32[2,2]") PARAM(
+         "a", "2,4") "  %u = slice(%a) {start=[0,2] stop=[2,4]} : f32[2,2]\n  %v = slice(%a) {start=[1,0] stop=[2,4]} "
+                     ": f32[1,4]\n"
+                     "  %w = reshape(%v) {shape=[2,2]} : f32[2,2]\n  %y = mul(%u, %w) : f32[2,2]\n" LOSS("2,2", "0,1")},
+    {"parts that leave the end",
+     HEAD("%p: f32[2,2]") PARAM("a", "2,6") "  %u = slice(%a) {start=[0,0] stop=[2,2]} : f32[2,2]\n  %v = slice(%a) "
+                                            "{start=[0,2] stop=[2,4]} : f32[2,2]\n"
+                                            "  %y = mul(%u, %v) : f32[2,2]\n" LOSS("2,2", "0,1")},
+    {"parts along both axes",
+     HEAD("%p: f32[1,2]") PARAM("a", "2,4") "  %u = slice(%a) {start=[0,0] stop=[1,2]} : f32[1,2]\n  %v = slice(%a) "
+                                            "{start=[0,2] stop=[1,4]} : f32[1,2]\n"
+                                            "  %y = mul(%u, %v) : f32[1,2]\n" LOSS("1,2", "0,1")},
+    {"parts and the whole",
+     HEAD("%p: f32[2,2]") PARAM("a", "2,4") "  %u = slice(%a) {start=[0,2] stop=[2,4]} : f32[2,2]\n  %v = slice(%a) "
+                                            "{start=[0,0] stop=[2,2]} : f32[2,2]\n"
+                                            "  %s = sum(%a) {axes=[1] keep=true} : f32[2,1]\n  %w = mul(%u, %s) : "
+                                            "f32[2,2]\n  %y = mul(%v, %w) : f32[2,2]\n" LOSS("2,2", "0,1")},
+    {"a slice of everything",
+     HEAD("%p: f32[4]") PARAM("a", "4") "  %y = slice(%a) {start=[0] stop=[4]} : f32[4]\n" LOSS("4", "0")},
     {"concat of one value twice",
      HEAD("%p: f32[4]") PARAM("a", "2") "  %y = concat(%a, %a) {axis=0} : f32[4]\n" LOSS("4", "0")},
     {"expand of stretched axes",

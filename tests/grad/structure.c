@@ -8,9 +8,9 @@
     HEAD("%x: f32[4,3], %i: i32[4]") \
     PARAM("w", "3,5") \
     PARAM("b", "5") \
-    PARAM("v", \
-          "5,2") "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
-                 "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
+    PARAM("v", "5,2") \
+    "  %h = linear(%x, %w, %b) {act=relu} : f32[4,5]\n  %z = linear(%h, %v) : f32[4,2]\n" \
+    "  %l, %lse = cross_entropy(%z, %i) : f32[4], f32[4]\n  %loss, %n = loss_mean(%l) : f32[], f32[]\n"
 #define END "  return(\"loss\": %loss)\n}\n"
 
 static mpc_graph *differentiate(fixture *f, const char *text) {
@@ -126,6 +126,24 @@ static void test_names_of_sums(void) {
     close_fixture(f);
 }
 
+static void test_queries_keys_values_are_joined_again(void) {
+    fixture *f = open_fixture();
+    mpc_graph *dg = differentiate(
+        f, HEAD("%x: f32[4,3], %p: f32[4,2]")
+               PARAM("w", "3,6") "  %h = linear(%x, %w) : f32[4,6]\n"
+                                 "  %q = slice(%h) {start=[0,0] stop=[4,2]} : f32[4,2]\n"
+                                 "  %k = slice(%h) {start=[0,2] stop=[4,4]} : f32[4,2]\n"
+                                 "  %v = slice(%h) {start=[0,4] stop=[4,6]} : f32[4,2]\n"
+                                 "  %s = mul(%q, %k) : f32[4,2]\n  %y = mul(%s, %v) : f32[4,2]\n" LOSS("4,2", "0,1"));
+    if (dg != NULL) {
+        CHECK(count_op(dg, "concat") == 1 && count_op(dg, "pad") == 0 && count_op(dg, "add") == 0);
+        CHECK_STR(origin_of(dg, "d.h"), "h");
+        CHECK(mpc_producer(dg, mpc_graph_find_value(dg, "d.h"))->operand_count == 3);
+    }
+    mpc_graph_destroy(dg);
+    close_fixture(f);
+}
+
 static void check_sum_to(mpc_builder *b, mpc_value_id from, uint32_t rank, const int64_t *dims) {
     mpc_value_id like =
         mpc_build_input(b, "like", mpc_type_make(mpc_builder_context(b), MPC_FMT_f32, rank, dims), NULL, 0);
@@ -223,6 +241,7 @@ int main(void) {
     test_loss_must_be_there_and_scalar();
     test_nothing_is_differentiated_in_vain();
     test_names_of_sums();
+    test_queries_keys_values_are_joined_again();
     test_a_gradient_is_summed_to_any_operand_it_came_from();
     test_stretched_axes_need_no_reshape();
     test_prec_is_inherited();
