@@ -178,9 +178,9 @@ static void name_call(namer *nm, fe_ast *call, const char *variable) {
 
 static void name_expression(namer *nm, fe_ast *e, const char *variable) {
     if (!e) return;
-    if (e->kind == AST_CALL) name_call(nm, e, variable);
     for (int i = 0; i < 3; i++) name_expression(nm, e->kid[i], NULL);
     for (fe_ast *k = e->list.first; k; k = k->next) name_expression(nm, k, NULL);
+    if (e->kind == AST_CALL) name_call(nm, e, variable); /* after its arguments: numbers follow the order of work */
 }
 
 static const char *sole_variable(const namer *nm, const fe_ast *s) {
