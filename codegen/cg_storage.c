@@ -14,12 +14,8 @@ bool mpc_cg_is_state(const mpc_cg *cg, mpc_value_id v) {
 
 const mpc_node *mpc_cg_inlined(const mpc_cg *cg, mpc_value_id v) {
     const mpc_node *n = mpc_producer(cg->g, v);
-    while (n != NULL && n->op == MPC_OP_reshape) n = mpc_producer(cg->g, mpc_operand(cg->g, n, 0));
+    while (n != NULL && n->op == MPC_OP_reshape && mpc_strided_is_view(cg->g, n)) n = mpc_producer(cg->g, mpc_operand(cg->g, n, 0));
     return n != NULL && (n->op == MPC_OP_const || n->op == MPC_OP_range) ? n : NULL;
-}
-
-static bool is_view_op(const mpc_node *n) {
-    return n->op == MPC_OP_reshape || n->op == MPC_OP_transpose || n->op == MPC_OP_slice;
 }
 
 /* The maker of the operand writes through this transpose. */
@@ -29,7 +25,7 @@ static bool is_written_through(const mpc_cg *cg, const mpc_node *n) {
 }
 
 bool mpc_cg_is_free_view(const mpc_cg *cg, const mpc_node *n) {
-    if (!is_view_op(n)) return false;
+    if (!mpc_strided_is_view(cg->g, n)) return false;
     if (is_written_through(cg, n)) return true;
     mpc_value_id operand = mpc_operand(cg->g, n, 0), result = mpc_result(n, 0);
     if (n->op == MPC_OP_reshape && cg->g->places[result].kind == MPC_PLACE_NONE) return true;

@@ -67,7 +67,7 @@ static void find_store(mpc_loop *l, uint32_t i) {
     mpc_loop_member *m = &l->member[i];
     mpc_value_id result = mpc_result(m->node, 0);
     const mpc_place *place = &l->cg->g->places[result];
-    if (m->node->op == MPC_OP_reshape || place->kind == MPC_PLACE_NONE) return;
+    if (mpc_strided_is_view(l->cg->g, m->node) || place->kind == MPC_PLACE_NONE) return;
     m->stored = true;
     m->in_place = mpc_cg_is_state(l->cg, mpc_cg_owner(l->cg, result));
     l->has_over |= l->space.member[i].kind == MPC_MEMBER_OVER;
@@ -116,10 +116,6 @@ static uint32_t when_of(const mpc_loop *l, mpc_ref ref) {
     return m->when + (l->space.member[ref.index].kind == MPC_MEMBER_ROW ? 1 : 0);
 }
 
-static bool has_columns(const mpc_loop *l, uint32_t i, uint32_t operand) {
-    return (l->space.member[i].operand[operand] & l->space.columns) != 0;
-}
-
 static void order_members(mpc_loop *l) {
     for (uint32_t i = 0; i < l->count; i++) {
         mpc_loop_member *m = &l->member[i];
@@ -127,7 +123,7 @@ static void order_members(mpc_loop *l) {
             uint32_t when = when_of(l, m->ref[j]);
             if (when > m->when) m->when = when;
         }
-        bool loop = !m->row_value || (m->op->kind == MPC_KIND_REDUCE && l->space.member[i].kind != MPC_MEMBER_EWISE && has_columns(l, i, 0));
+        bool loop = !m->row_value || (l->space.member[i].kind != MPC_MEMBER_EWISE);
         if (loop && m->when + 1 > l->loops) l->loops = m->when + 1;
     }
     if (l->loops > MPC_LOOP_LOOPS) mpc_cg_fail(l->cg, "more than %d passes over a row", MPC_LOOP_LOOPS);
@@ -160,8 +156,8 @@ static void want_operands(mpc_loop *l, const mpc_loop_member *m, uint32_t loop) 
 static void keep_or_repeat(mpc_loop *l, uint32_t i) {
     mpc_loop_member *m = &l->member[i];
     const mpc_member *space = &l->space.member[i];
-    if (m->op->kind == MPC_KIND_REDUCE && space->kind != MPC_MEMBER_EWISE) {
-        if (has_columns(l, i, 0)) want_operands(l, m, m->when);
+    if (space->kind != MPC_MEMBER_EWISE) {
+        want_operands(l, m, m->when);
         return;
     }
     if (m->row_value) return;

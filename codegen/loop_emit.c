@@ -11,7 +11,6 @@ static char member_lanes(const mpc_loop_member *m) { return mpc_cg_lanes(m->form
 
 static bool is_reduction(const mpc_loop *l, uint32_t i) { return l->space.member[i].kind != MPC_MEMBER_EWISE; }
 static bool is_over(const mpc_loop *l, uint32_t i) { return l->space.member[i].kind == MPC_MEMBER_OVER; }
-static bool reads_columns(const mpc_loop *l, uint32_t i) { return (l->space.member[i].operand[0] & l->space.columns) != 0; }
 /* Over the rows, column by column: the accumulator is a row in memory. */
 static bool is_column_sum(const mpc_loop *l, uint32_t i) { return is_over(l, i) && l->space.member[i].result != 0; }
 
@@ -188,8 +187,6 @@ static void print_accumulate(loop_printer *p, uint32_t i) {
     mpc_str_printf(p->o, ", m, %s));\n", neutral(m));
 }
 
-static bool runs_over_columns(const mpc_loop *l, uint32_t i) { return is_reduction(l, i) && reads_columns(l, i); }
-
 static void print_random(const mpc_loop *l, uint32_t loop, mpc_str *o) {
     static const char letter[] = {'v', 'a', 'k'};
     for (uint32_t i = 0; i < l->count; i++) {
@@ -212,21 +209,21 @@ static void print_loop(const mpc_loop *l, uint32_t loop, mpc_str *o) {
     loop_printer p = {.l = l, .loop = loop, .o = o};
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
-        if (!runs_over_columns(l, i) || m->when != loop || is_over(l, i)) continue;
+        if (!is_reduction(l, i) || m->when != loop || is_over(l, i)) continue;
         mpc_str_printf(o, "            %s t%u = %s(%s);\n", vector_type(member_lanes(m)), i, splat_name(member_lanes(m)), neutral(m));
     }
     print_random(l, loop, o);
     mpc_str_append(o, "            for (int64_t c = lo; c < hi; c += 16) {\n                const int64_t m = hi - c;\n");
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
-        if (runs_over_columns(l, i) && m->when == loop) print_accumulate(&p, i);
+        if (is_reduction(l, i) && m->when == loop) print_accumulate(&p, i);
         else if (!is_reduction(l, i) && !m->row_value && m->needed >> loop & 1) print_column_member(&p, i);
     }
     print_stores(l, loop, o);
     mpc_str_append(o, "            }\n");
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
-        if (l->space.member[i].kind != MPC_MEMBER_ROW || m->when != loop || !reads_columns(l, i)) continue;
+        if (l->space.member[i].kind != MPC_MEMBER_ROW || m->when != loop) continue;
         bool rounds = mpc_cg_rounds(m->format);
         mpc_str_printf(o, "            const %s v%u = ", vector_type(member_lanes(m)), i);
         if (rounds) mpc_str_printf(o, "mpc_round_%s(", format_name(m->format));
@@ -247,11 +244,7 @@ static void print_row_members(const mpc_loop *l, uint32_t stage, mpc_str *o) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (!m->row_value || m->when != stage) continue;
-        if (is_over(l, i) && !reads_columns(l, i)) {
-            mpc_str_printf(o, "            t%u = mpc_%s_%c(t%u, ", i, m->op->name, member_lanes(m), i);
-            print_operand_as(m, member_lanes(m), o);
-            mpc_str_append(o, ");\n");
-        } else if (m->node->op == MPC_OP_random_uniform) {
+        if (m->node->op == MPC_OP_random_uniform) {
             print_row_random(m, i, o);
         } else if (!is_reduction(l, i)) {
             mpc_str_printf(o, "            const %s v%u = ", vector_type(member_lanes(m)), i);
@@ -303,8 +296,7 @@ static void print_over_end(const mpc_loop *l, uint32_t i, mpc_str *o) {
                            format, m->pointer, format_bytes(m->format), open, lane_format(lanes), i, lane_bytes(lanes), close);
     } else {
         mpc_str folded = {0};
-        if (reads_columns(l, i)) mpc_str_printf(&folded, "mpc_fold_%s_%c(t%u)", m->op->name, lanes, i);
-        else mpc_str_printf(&folded, "t%u", i);
+        mpc_str_printf(&folded, "mpc_fold_%s_%c(t%u)", m->op->name, lanes, i);
         if (l->units == 1) mpc_str_printf(o, "        mpc_store_%s(p[%u], %s%s%s, 1);\n", format, m->pointer, open, mpc_str_cstr(&folded), close);
         else mpc_str_printf(o, "        mpc_store_%s((char *)p[%u] + u * %u, %s, 1);\n", lane_format(lanes), m->extra, lane_bytes(lanes), mpc_str_cstr(&folded));
         if (folded.failed) o->failed = true;

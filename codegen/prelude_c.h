@@ -401,12 +401,36 @@ MPC_FN vf mpc_erf(vf x) {
     return mpc_select_f((a < 0.93f) | (x != x), small, big);
 }
 
-/* Sine and cosine in f64: at most 1 ulp for |x| < 2^27, beyond that the reduction loses bits; infinity gives NaN. */
-MPC_FN vd mpc_sincos_(vd x, int quarter, vl *n) {
-    vd k = x * 0.63661977236758134308;
+/* Sine and cosine in f64, at most 1 ulp; infinity gives NaN. Large arguments are reduced with 96 bits of 2/pi, from the bit that counts
+ * quarter turns modulo four (Payne and Hanek, 1983). */
+MPC_BIG double mpc_reduce_large_(float x, int64_t *turns) {
+    static const uint32_t two_over_pi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0};
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    int e = (int)(u >> 23 & 0xff) - 150, at = e + 30; /* |x| = m * 2^e; a word of zeros comes first */
+    uint64_t m = (u & 0x7fffff) | 0x800000, w[4];
+    for (int i = 0; i < 4; i++) w[i] = at / 32 + i < 9 ? two_over_pi[at / 32 + i] : 0;
+    int s = at % 32;
+    uint64_t hi = w[0] << 32 | w[1], lo = w[2] << 32 | w[3];
+    uint64_t top = s == 0 ? hi : hi << s | lo >> (64 - s), rest = s == 0 ? lo : lo << s;
+    uint64_t r = m * top + (m * (rest >> 32) >> 32);
+    int64_t k = (int64_t)((r + (1ull << 61)) >> 62);
+    double t = (double)(int64_t)(r - ((uint64_t)k << 62)) * (1.57079632679489661923 / 4611686018427387904.0);
+    *turns = u >> 31 ? -k : k;
+    return u >> 31 ? -t : t;
+}
+MPC_FN vd mpc_sincos_(vf a, int quarter, vl *n) {
+    vd x = __builtin_convertvector(a, vd), k = x * 0.63661977236758134308;
     vd r = (k + 6755399441055744.0) - 6755399441055744.0;
-    *n = (__builtin_convertvector(r, vl) + quarter) & 3;
+    *n = __builtin_convertvector(r, vl);
     vd t = x - r * 1.57079632673412561417 - r * 6.07710050650619224932e-11;
+    for (int i = 0; i < 16; i++) {
+        int64_t turns;
+        if (!(a[i] >= 1e6f || a[i] <= -1e6f)) continue;
+        t[i] = mpc_reduce_large_(a[i], &turns);
+        (*n)[i] = turns;
+    }
+    *n = (*n + quarter) & 3;
     vd z = t * t;
     vd s = ((((-2.50521083854417187751e-8 * z + 2.75573192239858906526e-6) * z - 1.98412698412698412698e-4) * z +
              8.33333333333333333333e-3) * z - 1.66666666666666666667e-1) * z * t + t;
@@ -416,9 +440,9 @@ MPC_FN vd mpc_sincos_(vd x, int quarter, vl *n) {
     return (vd)((odd & (vl)c) | (~odd & (vl)s));
 }
 MPC_FN vf mpc_sincos_f_(vf x, int quarter) {
-    vi bad = ((vi)x & 0x7f800000) == 0x7f800000, far = mpc_abs_f(x) > 1e15f;
+    vi bad = ((vi)x & 0x7f800000) == 0x7f800000;
     vl n;
-    vd v = mpc_sincos_(__builtin_convertvector(mpc_select_f(bad | far, mpc_splat(0.0f), x), vd), quarter, &n);
+    vd v = mpc_sincos_(mpc_select_f(bad, mpc_splat(0.0f), x), quarter, &n);
     vf r = __builtin_convertvector(v, vf);
     r = (vf)((vi)r ^ (__builtin_convertvector(n & 2, vi) << 30));
     return mpc_select_f(bad, mpc_splat(__builtin_nanf("")), r);
@@ -450,11 +474,9 @@ MPC_BIG vf mpc_pow(vf a, vf b) {
     vl hi = t > 690.0, lo = t < -690.0;
     t = (vd)((hi & (vl)((vd){0} + 690.0)) | (lo & (vl)((vd){0} - 690.0)) | (~(hi | lo) & (vl)t));
     vf r = __builtin_convertvector(mpc_exp_d_(t), vf);
-    vf whole = mpc_select_f(mpc_abs_f(b) < 4194304.0f, mpc_rint_(b), b), half = b * 0.5f;
-    vi is_int = mpc_select_i(mpc_abs_f(b) < 4194304.0f, whole == b, mpc_abs_f(b) >= 8388608.0f);
-    is_int |= (mpc_abs_f(b) >= 4194304.0f) & (mpc_abs_f(b) < 8388608.0f) & (((vi)b & 1) == 0);
-    vf half_whole = mpc_select_f(mpc_abs_f(half) < 4194304.0f, mpc_rint_(half), half);
-    vi odd = is_int & (half_whole != half) & (mpc_abs_f(b) < 16777216.0f);
+    vi large = mpc_abs_f(b) >= 16777216.0f; /* even integers, infinity */
+    vi n = __builtin_convertvector(mpc_select_f(large | (b != b), mpc_splat(0.0f), b), vi);
+    vi is_int = large | (__builtin_convertvector(n, vf) == b), odd = ~large & is_int & ((n & 1) != 0);
     vf inf = mpc_splat(__builtin_inff()), nan = mpc_splat(__builtin_nanf("")), zero = mpc_splat(0.0f), one = mpc_splat(1.0f);
     r = mpc_select_f((m == 0.0f) | (m == inf), mpc_select_f((m == 0.0f) ^ (b > 0.0f), inf, zero), r);
     r = mpc_select_f(mpc_abs_f(b) == inf, mpc_select_f(m == one, one, mpc_select_f((m > one) ^ (b < 0.0f), inf, zero)), r);

@@ -246,7 +246,8 @@ static bool find_maps(solver *s) {
 
 static bool whole_or_none(mpc_atoms set, mpc_atoms columns) { return (set & columns) == 0 || (set & columns) == columns; }
 
-/* What a reduction is when the columns are these; false: it can't be done in this space. */
+/* What a reduction is when the columns are these; false: it can't be done in this space. A reduction is accepted only where it is
+ * summed as it would be alone, so its bits depend on its shape, not on the group. */
 static bool classify_reduce(const mpc_space *sp, mpc_member *m, mpc_atoms columns) {
     mpc_atoms rows = sp->all & ~columns, gone = m->operand[0] & ~m->result;
     m->kind = MPC_MEMBER_ROW;
@@ -255,7 +256,7 @@ static bool classify_reduce(const mpc_space *sp, mpc_member *m, mpc_atoms column
     if (gone == columns && mpc_space_elements(sp, columns) <= MPC_SPACE_SINGLE) return true;
     m->kind = MPC_MEMBER_OVER;
     if (rows == 0) return gone == columns;
-    return (m->operand[0] & rows) == rows && (gone == rows || gone == m->operand[0]);
+    return columns != 0 && m->operand[0] == sp->all && gone == rows;
 }
 
 static bool try_columns(solver *s, uint32_t first) {

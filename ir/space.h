@@ -16,12 +16,12 @@ typedef uint32_t mpc_atoms; /* bit i: atom i */
 typedef enum mpc_member_kind {
     MPC_MEMBER_EWISE, /* elementwise and views: one result element from the elements at the same place */
     MPC_MEMBER_ROW, /* reduction over the columns: usable by the rest of the group after the loop over the row */
-    MPC_MEMBER_OVER, /* reduction over all rows (and perhaps the columns): known only when all units are done */
+    MPC_MEMBER_OVER, /* reduction over all rows, column by column, or of blocks to one element: known only when all units are done */
 } mpc_member_kind;
 
 typedef struct mpc_member {
     mpc_member_kind kind;
-    mpc_atoms operand[MPC_SPACE_OPERANDS], result; /* OVER with columns gone: result 0 */
+    mpc_atoms operand[MPC_SPACE_OPERANDS], result; /* OVER of blocks: result 0 */
     bool inside[MPC_SPACE_OPERANDS]; /* the operand is made in the group */
 } mpc_member;
 

@@ -3,6 +3,11 @@
 
 #include "ir/program.h"
 
+bool mpc_strided_is_view(const mpc_graph *g, const mpc_node *n) {
+    bool view = n->op == MPC_OP_reshape || n->op == MPC_OP_transpose || n->op == MPC_OP_slice;
+    return view && mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
+}
+
 mpc_strided mpc_strided_dense(const mpc_type *type) {
     mpc_strided s = {.rank = type->rank};
     int64_t stride = 1;

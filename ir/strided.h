@@ -11,6 +11,8 @@ typedef struct mpc_strided {
     int64_t dims[MPC_MAX_RANK], strides[MPC_MAX_RANK]; /* elements */
 } mpc_strided;
 
+/* A reshape, transpose or slice that keeps the format: only then can it share its operand's storage. */
+bool mpc_strided_is_view(const mpc_graph *g, const mpc_node *n);
 mpc_strided mpc_strided_dense(const mpc_type *type);
 /* The result of a reshape, transpose or slice of `s`; false: not a strided view (another op, or a reshape that would need a copy). */
 bool mpc_strided_apply(const mpc_graph *g, const mpc_node *view, mpc_strided *s);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/space.h"
+#include "ir/strided.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -54,9 +55,7 @@ static bool is_op(const planner *p, mpc_value_id v, mpc_op_id op) {
 static bool is_inlined(const planner *p, mpc_value_id v) { return is_op(p, v, MPC_OP_const) || is_op(p, v, MPC_OP_range); }
 
 static bool is_view_node(const planner *p, const mpc_node *n) {
-    return n->result_count == 1 && mpc_op_get(p->g->ctx, n->op)->kind == MPC_KIND_VIEW && n->op != MPC_OP_expand &&
-           n->op != MPC_OP_concat && n->op != MPC_OP_pad &&
-           (p->root[mpc_result(n, 0)] == p->root[mpc_operand(p->g, n, 0)]);
+    return mpc_strided_is_view(p->g, n) && p->root[mpc_result(n, 0)] == p->root[mpc_operand(p->g, n, 0)];
 }
 
 static void read_at(planner *p, mpc_value_id root, uint32_t launch) {

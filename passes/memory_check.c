@@ -30,6 +30,10 @@ static bool is_state(const mpc_graph *g, mpc_value_id v) {
 
 static bool has_storage(const mpc_graph *g, mpc_value_id v) { return g->places[v].kind == MPC_PLACE_ARENA || is_state(g, v); }
 
+static bool is_alias(const mpc_graph *g, const mpc_node *n) {
+    return n->op == MPC_OP_reshape && mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
+}
+
 static uint32_t launch_of(const mpc_graph *g, mpc_value_id v) {
     mpc_node_id producer = g->values[v].producer;
     return producer == MPC_NONE ? 0 : g->groups[producer];
@@ -49,7 +53,7 @@ static void read_value(checker *c, mpc_value_id v, uint32_t launch, mpc_node_id 
     mpc_value_id o = owner(c->g, v);
     const mpc_node *n = mpc_producer(c->g, v);
     bool inlined = n != NULL && mpc_op_get(c->g->ctx, n->op)->kind == MPC_KIND_STRUCT && n->op != MPC_OP_state;
-    while (n != NULL && n->op == MPC_OP_reshape && !inlined) {
+    while (n != NULL && is_alias(c->g, n) && !inlined) {
         v = mpc_operand(c->g, n, 0);
         n = mpc_producer(c->g, v);
         inlined = n != NULL && mpc_op_get(c->g->ctx, n->op)->kind == MPC_KIND_STRUCT && n->op != MPC_OP_state;
@@ -76,7 +80,7 @@ static void find_lives(checker *c) {
         for (uint32_t r = 0; r < n->result_count; r++)
             if (n->op != MPC_OP_state && !view && has_storage(g, owner(g, mpc_result(n, r)))) touch(c, mpc_result(n, r), g->groups[id]);
         for (uint32_t i = 0; i < n->operand_count && !view; i++)
-            if (n->op != MPC_OP_reshape) read_value(c, mpc_operand(g, n, i), g->groups[id], id);
+            if (!is_alias(g, n)) read_value(c, mpc_operand(g, n, i), g->groups[id], id);
     }
     for (uint32_t i = 0; i < g->input_count; i++) touch(c, g->inputs[i].value, 0), touch(c, g->inputs[i].value, c->end);
     for (uint32_t i = 0; i < g->output_count; i++) read_value(c, g->outputs[i].value, c->end, MPC_NONE);

@@ -17,7 +17,7 @@ static bool only_matmuls_read(const mpc_graph *g, const mpc_uses *uses, mpc_valu
     for (uint32_t u = uses->begin[v]; u < uses->begin[v + 1]; u++) {
         const mpc_node *n = &g->nodes[uses->users[u]];
         mpc_strided s = *layout;
-        if (mpc_node_op(g, uses->users[u])->kind == MPC_KIND_VIEW) {
+        if (mpc_strided_is_view(g, n)) {
             if (!mpc_strided_apply(g, n, &s) || !only_matmuls_read(g, uses, mpc_result(n, 0), &s)) return false;
             continue;
         }
@@ -59,9 +59,10 @@ void mpc_memory_find_roots(const mpc_graph *g, const mpc_uses *uses, mpc_value_i
     for (mpc_value_id v = 0; v < g->value_count; v++) root[v] = v;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
-        if (n->op == MPC_OP_transpose || n->op == MPC_OP_slice) {
+        if (!mpc_strided_is_view(g, n)) continue;
+        if (n->op != MPC_OP_reshape) {
             if (!absorb_into_readers(g, uses, n, root)) absorb_into_maker(g, uses, n, root);
-        } else if (n->op == MPC_OP_reshape) {
+        } else {
             root[mpc_result(n, 0)] = root[mpc_operand(g, n, 0)];
         }
     }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "ir/strided.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -66,11 +67,13 @@ static uint32_t group_of_value(const scheduler *s, mpc_value_id v) {
     return producer == MPC_NONE ? 0 : s->g->groups[producer];
 }
 
+static bool is_alias(const scheduler *s, const mpc_node *n) { return n->op == MPC_OP_reshape && mpc_strided_is_view(s->g, n); }
+
 static void find_roots(scheduler *s) {
     for (mpc_value_id v = 0; v < s->g->value_count; v++) s->root[v] = v;
     for (mpc_node_id id = 0; id < s->g->node_count; id++) {
         const mpc_node *n = &s->g->nodes[id];
-        if (n->op == MPC_OP_reshape) s->root[mpc_result(n, 0)] = s->root[mpc_operand(s->g, n, 0)];
+        if (is_alias(s, n)) s->root[mpc_result(n, 0)] = s->root[mpc_operand(s->g, n, 0)];
     }
 }
 
@@ -84,7 +87,7 @@ static void collect_data(scheduler *s) {
             uint32_t from = group_of_value(s, v);
             if (from != 0 && from != own) push(s, &hard, from, own);
             uint32_t maker = group_of_value(s, root);
-            if (maker == 0 || maker == own || n->op == MPC_OP_reshape) continue;
+            if (maker == 0 || maker == own || is_alias(s, n)) continue;
             push(s, &reads, own, root);
             push(s, &makes, maker, root);
         }
