@@ -97,23 +97,27 @@ static mpc_value_id kept_share(mpc_expand *e) {
     return mpc_expand_column(e, mpc_expand_permute(e, delta, (int64_t[]){0, 2, 1}));
 }
 
-/* (q, k, v, y, lse, dy, mask?) -> dq, dk, dv: p from the log-sum-exp, ds = scale p (dy v^T - delta), rounded before the
- * matmuls */
-void mpc_expand_attention_grad(mpc_expand *e) {
-    heads a = read_heads(e, 6);
-    mpc_value_id dy = swap_heads(e, e->operands[5]), lse = mpc_expand_column(e, mpc_expand_f32(e, 4));
-    mpc_value_id low = mpc_expand_op2(e, MPC_OP_sub, scores(e, &a), lse);
-    mpc_value_id p = select_visible(e, &a, mpc_expand_op1(e, MPC_OP_exp, low), 0);
-    if (e->used[2]) {
-        mpc_value_id rounded = mpc_expand_as(e, p, mpc_expand_type(e, a.v).format);
-        emit_heads(e, 2, (product){.a = rounded, .ta = true, .b = dy});
-    }
-    if (!e->used[0] && !e->used[1]) return;
-    mpc_value_id dp = multiply(e, (product){.a = dy, .b = a.v, .tb = true}, MPC_FMT_f32);
+/* ds = scale p (dy v^T - delta), in the operands' format. */
+static mpc_value_id score_grad(mpc_expand *e, const heads *a, mpc_value_id p, mpc_value_id dp) {
     mpc_value_id ds = mpc_expand_op2(e, MPC_OP_mul, p, mpc_expand_op2(e, MPC_OP_sub, dp, kept_share(e)));
     mpc_value_id factors[2] = {ds, mpc_expand_number(e, scale_of(e))};
-    mpc_format format = mpc_expand_type(e, a.q).format;
-    ds = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_mul, factors, 2, NULL, 0}, format);
+    mpc_format format = mpc_expand_type(e, a->q).format;
+    return mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_mul, factors, 2, NULL, 0}, format);
+}
+
+/* (q, k, v, y, lse, dy, mask?) -> dq, dk, dv. Both f32 products come first: then p, recomputed from the log-sum-exp,
+ * its rounded form and ds are elementwise in one row of nodes, and f32 p need not be stored. */
+void mpc_expand_attention_grad(mpc_expand *e) {
+    heads a = read_heads(e, 6);
+    bool wants_ds = e->used[0] || e->used[1];
+    mpc_value_id dy = swap_heads(e, e->operands[5]), s = scores(e, &a), dp = MPC_NONE, ds = MPC_NONE,
+                 rounded = MPC_NONE;
+    if (wants_ds) dp = multiply(e, (product){.a = dy, .b = a.v, .tb = true}, MPC_FMT_f32);
+    mpc_value_id low = mpc_expand_op2(e, MPC_OP_sub, s, mpc_expand_column(e, mpc_expand_f32(e, 4)));
+    mpc_value_id p = select_visible(e, &a, mpc_expand_op1(e, MPC_OP_exp, low), 0);
+    if (e->used[2]) rounded = mpc_expand_as(e, p, mpc_expand_type(e, a.v).format);
+    if (wants_ds) ds = score_grad(e, &a, p, dp);
+    if (e->used[2]) emit_heads(e, 2, (product){.a = rounded, .ta = true, .b = dy});
     if (e->used[0]) emit_heads(e, 0, (product){.a = ds, .b = a.k});
     if (e->used[1]) emit_heads(e, 1, (product){.a = ds, .ta = true, .b = a.q});
 }
