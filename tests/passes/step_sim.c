@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "ir/eval/eval.h"
 
 enum { MAX_STATES = 64, MAX_INPUTS = 8 };
@@ -142,6 +143,25 @@ void sim_set_state(step_sim *s, const char *name, double value) {
     int i = find_state(s, name, MPC_FMT_none);
     int64_t count = i < 0 ? 0 : mpc_type_elements(&s->states[i].type);
     for (int64_t k = 0; k < count; k++) s->states[i].data[k] = mpc_round_to(s->states[i].type.format, value);
+    derive_copies(s);
+}
+
+static void randomize(mpc_tensor *t, const char *name, uint64_t seed) {
+    int64_t count = mpc_type_elements(&t->type);
+    mpc_format_kind kind = mpc_format_get(t->type.format)->kind;
+    for (int64_t k = 0; k < count; k++) {
+        double u = (double)mpc_random_uniform(seed, mpc_hash_str(name), 0, (uint64_t)k);
+        double x = kind == MPC_FORMAT_FLOAT ? u - 0.5 : kind == MPC_FORMAT_INT ? floor(u * 8) : 1;
+        t->data[k] = mpc_round_to(t->type.format, x);
+    }
+}
+
+void sim_randomize(step_sim *s, uint64_t seed) {
+    for (unsigned i = 0; i < s->state_count; i++)
+        if (strcmp(mpc_attr_str(s->g, s->nodes[i], "role"), "param") == 0)
+            randomize(&s->states[i], state_name(s, i), seed);
+    for (uint32_t i = 0; i < s->g->input_count && i < MAX_INPUTS; i++)
+        randomize(&s->inputs[i], mpc_value_name(s->g, s->g->inputs[i].value), seed);
     derive_copies(s);
 }
 

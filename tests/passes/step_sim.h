@@ -17,6 +17,8 @@ void sim_input(step_sim *s, const char *name, const double *values, size_t count
 void sim_input1(step_sim *s, const char *name, double value);
 /* Sets a state (all elements) and its derived copies. */
 void sim_set_state(step_sim *s, const char *name, double value);
+/* Parameters and inputs from small numbers that depend on names and `seed` only; integers in [0, 8), bools true. */
+void sim_randomize(step_sim *s, uint64_t seed);
 bool sim_step(step_sim *s);
 /* An element of an output of the last step; of a state; of its low copy. NaN and a message when there is none. */
 double sim_output(const step_sim *s, const char *name);
