@@ -112,12 +112,23 @@ static bool load_device(mpc_step *step) {
     return step->exec != NULL;
 }
 
+/* A training graph holds every state. In the others nobody reads the master of a low copy any more, but checkpoints hold masters: so
+ * their stores are laid out before the clean-up that drops what isn't read. */
+static mpc_store *make_store(const mpc_step *step) {
+    mpc_session *s = step->session;
+    if (step->phase == MPC_PHASE_TRAIN) return mpc_store_create(step->graph, s->sink);
+    mpc_graph *g = mpc_session_graph(s, step->phase, step->batch, MPC_STAGE_AUTOCAST);
+    mpc_store *store = g ? mpc_store_create(g, s->sink) : NULL;
+    mpc_graph_destroy(g);
+    return store;
+}
+
 static bool build_step(mpc_step *step) {
     mpc_session *s = step->session;
     mpc_stage stage = s->device == MPC_DEVICE_REF ? MPC_STAGE_LOWERED : MPC_STAGE_FINAL;
     step->graph = mpc_session_graph(s, step->phase, step->batch, stage);
     if (!step->graph) return false;
-    if (!s->store) s->store = mpc_store_create(step->graph, s->sink);
+    if (!s->store) s->store = make_store(step);
     if (!s->store || !load_device(step)) return false;
     if (list_fields(step) && map_inputs(step)) return true;
     mpc_error(s->sink, "E901", "out of memory");

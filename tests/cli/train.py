@@ -87,6 +87,16 @@ with Folder() as f:
     r = f.mpc("predict", "tiny.mpg", "--from", run, "--input", "-", stdin=three.encode())
     check(r.out.splitlines() == f.get("p.csv").decode().splitlines()[:4], r.out, r.err)
 
+    # in low precision, evaluation and prediction find the masters of what they read
+    low = ("--precision", "bf16")
+    r = f.mpc("train", "tiny.mpg", *low, "--out", "low")
+    figures = [line for line in r.out.splitlines() if line.startswith("test ")]
+    check(f.mpc("eval", "tiny.mpg", *low, "--from", "low").out.splitlines() == figures)
+    f.mpc("predict", "tiny.mpg", *low, "--from", "low", "--out", "low.csv")
+    table = [[float(v) for v in line.split(",")] for line in f.get("low.csv").decode().splitlines()[1:]]
+    right = sum(max(range(3), key=lambda i: row[i]) == label for row, label in zip(table, labels))
+    check(f"test accuracy {100 * right / 40:.1f} %" == figures[-1], right, figures)
+
     # --init: names must fit, or be allowed not to
     f.mpc("train", "tiny.mpg", "--init", run, "--steps", "1", "--out", "init")
     f.put("renamed.mpg", MODEL.replace("as fc2", "as head"))
