@@ -225,3 +225,15 @@ bool fe_body_assigns(const fe_list *body, mpc_sym sym) {
     }
     return false;
 }
+
+bool fe_ast_mentions(const fe_ast *at, mpc_sym sym) {
+    if (!at) return false;
+    if (at->kind == AST_NAME && at->sym == sym) return true;
+    for (int i = 0; i < 3; i++)
+        if (fe_ast_mentions(at->kid[i], sym)) return true;
+    for (const fe_ast *k = at->kind == AST_ASSIGN ? NULL : at->list.first; k; k = k->next)
+        if (fe_ast_mentions(k, sym)) return true;
+    for (const fe_ast *k = at->other.first; k; k = k->next)
+        if (fe_ast_mentions(k, sym)) return true;
+    return false;
+}

@@ -116,6 +116,8 @@ fe_ast *fe_parse_expression(fe_parser *p);
 
 /* Gives every call of a body its `site`. */
 bool fe_name_sites(mpc_arena *arena, const fe_list *parameters, fe_list *body);
+/* Does the name stand anywhere below as something that is read? */
+bool fe_ast_mentions(const fe_ast *at, mpc_sym sym);
 /* Statements of a body that surely assign `sym`, its branches included. */
 bool fe_body_assigns(const fe_list *body, mpc_sym sym);
 

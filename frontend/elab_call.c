@@ -143,7 +143,12 @@ static fe_value call_value(fe_elab *e, const fe_ast *at, const char *name) {
     fe_value v = fe_eval(e, at->kid[0], NULL);
     if (v.kind == FE_POISON) return v;
     if (v.kind == FE_LAYER) return apply_layer(e, at, v.layer, name);
-    fe_error(e->d, "E010", at->kid[0]->span, "%s can't be called", fe_kind_name(v.kind));
+    const fe_ast *callee = at->kid[0];
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E010", callee->span, "%s can't be called", fe_kind_name(v.kind));
+    const fe_binding *b = callee->kind == AST_NAME ? fe_lookup(e, callee->sym) : NULL;
+    if (b && fe_find_builtin(callee->text))
+        fe_note(&r, b->span, "the variable `%s` hides the op of that name", callee->text);
+    fe_send(&r);
     return FE_POISONED;
 }
 

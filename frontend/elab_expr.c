@@ -14,6 +14,7 @@ const char *fe_kind_name(fe_kind kind) {
 
 fe_value fe_list_value(fe_elab *e, fe_kind kind, uint32_t count) {
     fe_value v = {.kind = kind, .count = count};
+    e->work += count;
     v.items = fe_alloc(e, (count + 1) * sizeof *v.items);
     return v.items ? v : FE_POISONED;
 }
@@ -298,10 +299,22 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     fe_send(&r);
 }
 
+/* The micro-batch as a number: what is said of "the batch" holds for each micro-batch. */
+static void note_batch(fe_elab *e, const fe_ast *at) {
+    if (e->phase != MPC_PHASE_TRAIN || e->m->config.accumulate <= 1 || e->m->batch_read || e->frame->item != e->m->item)
+        return;
+    e->m->batch_read = true;
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_NOTE, "W105", at->span, "with accumulate = %lld, `batch` is the size of one micro-batch",
+                 (long long)e->m->config.accumulate);
+    fe_send(&r);
+}
+
 static fe_value eval_name(fe_elab *e, const fe_ast *at) {
     fe_binding *b = fe_lookup(e, at->sym);
     if (b) {
         b->used = true;
+        if (b->quiet && strcmp(at->text, "batch") == 0) note_batch(e, at);
         if (!b->maybe) return b->value;
         fe_report r =
             fe_begin(e->d, MPC_SEV_ERROR, "E048", at->span, "`%s` has a value in one branch of an `if` only", at->text);
@@ -410,6 +423,11 @@ fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name) {
     if (e->failed || e->d->no_memory || e->d->errors > FE_MAX_ERRORS) return FE_POISONED;
     if (e->depth >= FE_MAX_EVAL) {
         fe_error(e->d, "E051", at->span, "calls and expressions nest too deeply here");
+        return FE_POISONED;
+    }
+    if (++e->work > FE_MAX_WORK) {
+        fe_error(e->d, "E051", at->span, "this model takes more than %d evaluations to unroll", FE_MAX_WORK);
+        e->failed = true;
         return FE_POISONED;
     }
     e->depth++;

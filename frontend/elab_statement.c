@@ -184,22 +184,9 @@ typedef struct turn_state {
 } turn_state;
 
 /* Any mention counts: a name that only an untaken branch reads is used. */
-static bool mentions(const fe_ast *at, mpc_sym sym) {
-    if (!at) return false;
-    if (at->kind == AST_NAME && at->sym == sym) return true;
-    for (int i = 0; i < 3; i++)
-        if (mentions(at->kid[i], sym)) return true;
-    const fe_ast *first = at->kind == AST_ASSIGN ? NULL : at->list.first;
-    for (const fe_ast *k = first; k; k = k->next)
-        if (mentions(k, sym)) return true;
-    for (const fe_ast *k = at->other.first; k; k = k->next)
-        if (mentions(k, sym)) return true;
-    return false;
-}
-
 static bool body_mentions(const fe_ast *item, mpc_sym sym) {
     for (const fe_ast *s = item ? item->other.first : NULL; s; s = s->next)
-        if (mentions(s, sym)) return true;
+        if (fe_ast_mentions(s, sym)) return true;
     return false;
 }
 
@@ -225,6 +212,7 @@ static void bind_local(fe_elab *e, const fe_ast *name, fe_value v) {
 }
 
 static void run_turn(fe_elab *e, const fe_ast *at, int64_t i, fe_value element) {
+    e->work++;
     fe_frame *f = e->frame;
     turn_state s = {f->path, f->bare, f->turns, f->bindings.count};
     if (at->kid[1]) {
@@ -240,6 +228,13 @@ static void run_turn(fe_elab *e, const fe_ast *at, int64_t i, fe_value element) 
     f->path = s.path;
     f->bare = s.bare;
     f->turns = s.turns;
+}
+
+static bool out_of_work(fe_elab *e, const fe_ast *at) {
+    if (e->work <= FE_MAX_WORK) return false;
+    fe_error(e->d, "E051", at->span, "this model takes more than %d evaluations to unroll", FE_MAX_WORK);
+    e->failed = true;
+    return true;
 }
 
 static void run_repeat(fe_elab *e, const fe_ast *at) {
@@ -260,7 +255,8 @@ static void run_repeat(fe_elab *e, const fe_ast *at) {
     }
     int64_t turns = list ? (int64_t)v.count : v.i;
     unsigned errors = e->d->errors;
-    for (int64_t i = 0; i < turns && !e->frame->returned && e->d->errors == errors && !e->failed; i++)
+    for (int64_t i = 0; i < turns && !e->frame->returned && e->d->errors == errors && !e->failed && !out_of_work(e, at);
+         i++)
         run_turn(e, at, i, list ? v.items[i] : FE_POISONED);
 }
 

@@ -6,7 +6,13 @@
 #include "base/map.h"
 #include "frontend/fe_model.h"
 
-enum { FE_MAX_CALLS = 256, FE_MAX_EVAL = 2500, FE_MAX_TURNS = 100000, FE_MAX_FOLD_LIST = 100000 };
+enum {
+    FE_MAX_CALLS = 256,
+    FE_MAX_EVAL = 2500,
+    FE_MAX_WORK = 5000000,
+    FE_MAX_TURNS = 100000,
+    FE_MAX_FOLD_LIST = 100000
+};
 
 typedef struct fe_binding {
     mpc_sym sym;
@@ -85,7 +91,8 @@ typedef struct fe_elab {
     bool in_metric;
     mpc_value_id rng_seed, rng_step;
     uint32_t calls, depth;
-    bool failed; /* out of memory or the builder's error */
+    uint64_t work; /* expressions evaluated and list elements copied */
+    bool failed;   /* out of memory or the builder's error */
     mpc_str scratch;
 } fe_elab;
 

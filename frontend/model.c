@@ -125,11 +125,11 @@ static void collect_all(mpc_model *m) {
 
 /* --- losses and metrics, from the text alone --- */
 
-static bool known_name(const mpc_model *m, fe_ast_kind kind, const char *name) {
-    for (size_t i = 0; kind == AST_LOSS && i < m->losses.count; i++)
-        if (strcmp(m->losses.data[i], name) == 0) return true;
-    for (size_t i = 0; kind == AST_METRIC && i < m->metrics.count; i++)
-        if (strcmp(m->metrics.data[i].name, name) == 0) return true;
+static bool named_before(const mpc_model *m, const fe_ast *s, const char *name) {
+    for (const fe_ast *o = m->item->other.first; o && o != s; o = o->next) {
+        const char *other = o->kind == s->kind ? fe_statement_name(o) : NULL;
+        if (other && strcmp(other, name) == 0) return true;
+    }
     return false;
 }
 
@@ -142,7 +142,7 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
         fe_send(&r);
         return;
     }
-    if (known_name(m, s->kind, name)) {
+    if (named_before(m, s, name)) {
         fe_error(&m->diag, "E049", s->span, "there are two %ss called `%s`", word, name);
         return;
     }
@@ -160,6 +160,27 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
 static void read_statements(mpc_model *m) {
     for (const fe_ast *s = m->item ? m->item->other.first : NULL; s; s = s->next)
         if (s->kind == AST_LOSS || s->kind == AST_METRIC || s->kind == AST_OUTPUT) add_statement(m, s);
+}
+
+/* --- what nothing reads --- */
+
+static bool read_somewhere(const mpc_model *m, mpc_sym sym) {
+    for (const fe_ast *i = m->items.first; i; i = i->next)
+        if (fe_ast_mentions(i, sym)) return true;
+    return false;
+}
+
+static void warn_unused(mpc_model *m) {
+    for (size_t i = 0; i < m->consts.count; i++) {
+        const fe_ast *c = m->consts.data[i].item;
+        if (!read_somewhere(m, c->sym))
+            fe_warning(&m->diag, "W103", c->name_span, "the constant `%s` is never used", c->text);
+    }
+    for (size_t i = 0; i < m->blocks.count; i++) {
+        const fe_ast *b = m->blocks.data[i].item;
+        if (!read_somewhere(m, b->sym))
+            fe_warning(&m->diag, "W103", b->name_span, "the block `%s` is never used", b->text);
+    }
 }
 
 /* --- load --- */
@@ -204,7 +225,10 @@ mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *o
     } else if (!m->diag.errors) m->diag.no_memory = true;
     m->overrides = NULL;
     if (m->diag.no_memory) fe_no_memory(&m->diag);
-    if (!m->diag.errors && !m->diag.no_memory) return m;
+    if (!m->diag.errors && !m->diag.no_memory) {
+        warn_unused(m);
+        return m;
+    }
     mpc_model_destroy(m);
     return NULL;
 }

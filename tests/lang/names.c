@@ -1,16 +1,17 @@
-/* Paths of parameters: label, then variable, then callee, numbered only among equals; loops; layers; and that they don't depend on the
- * phase, the batch, or what a branch does. */
+/* Paths of parameters: label, then variable, then callee, numbered only among equals; loops; layers; and that they
+ * don't depend on the phase, the batch, or what a branch does. */
 #include "base/alloc.h"
 #include "tests/check.h"
 #include "tests/lang/elaborate.h"
 
 static void check_paths(const char *what, const char *body, const char *expected) {
     mpc_str text = {0};
-    mpc_str_printf(&text,
-                   "block pair(x, n: int) {\n    h = relu(linear(x, n) as up)\n    return linear(h, n) as down\n}\n"
-                   "block residual(x, f) { return x + f(x) }\n"
-                   "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n%s\n    loss l = mse(x + h, y)\n    output h = h\n}\n",
-                   body);
+    mpc_str_printf(
+        &text,
+        "block pair(x, n: int) {\n    h = relu(linear(x, n) as up)\n    return linear(h, n) as down\n}\n"
+        "block residual(x, f) { return x + f(x) }\n"
+        "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n%s\n    loss l = mse(x + h, y)\n    output h = h\n}\n",
+        body);
     session s;
     open_text(&s, "names.mpg", mpc_str_cstr(&text), NULL, 0);
     for (int phase = 0; phase < 3; phase++) {
@@ -92,8 +93,10 @@ static const char text[] =
 static void check_training(session *s, const mpc_graph *g) {
     mpc_str out = {0};
     output_names(g, &out);
-    CHECK_STR(mpc_str_cstr(&out),
-              "metric.acc.num metric.acc.den metric.ppl.num metric.ppl.den loss.ce count.ce loss.tie count.tie loss count");
+    CHECK_STR(
+        mpc_str_cstr(&out),
+        "metric.acc.num metric.acc.den metric.ppl.num metric.ppl.den loss.ce count.ce loss.tie count.tie loss count");
+    mpc_str_free(&out);
     const mpc_node *head = find_state(g, "head.weight"), *gamma = find_state(g, "norm.weight");
     CHECK(head && gamma);
     if (!head || !gamma) return;

@@ -1,25 +1,30 @@
-/* --set and --const: replacements first, then arguments, in any order; unknown ones are errors with a hint. The printed configuration
- * loads again and says the same. */
+/* --set and --const: replacements first, then arguments, in any order; unknown ones are errors with a hint. The printed
+ * configuration loads again and says the same. */
 #include "base/alloc.h"
 #include "tests/check.h"
 #include "tests/lang/elaborate.h"
 
-static const char text[] = "const width = 8\n"
-                           "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n"
-                           "    h = relu(linear(x, width) as fc1)\n"
-                           "    loss l = mse(linear(h, 4) as head, y)\n"
-                           "}\n"
-                           "data {\n    train = csv(\"a.csv\")\n    input x = columns[0:4]\n    input y = columns[4:8]\n}\n"
-                           "params { \"head.*\" { decay = 0 } }\n"
-                           "train {\n    optimizer = adamw(lr = 1e-3, betas = [0.8, 0.99])\n    length = 3 epochs # short\n"
-                           "    schedule = cosine(warmup = 100 steps)\n}\n";
+static const char text[] =
+    "const width = 8\n"
+    "model m(x: f32[batch, 4], y: f32[batch, 4]) {\n"
+    "    h = relu(linear(x, width) as fc1)\n"
+    "    loss l = mse(linear(h, 4) as head, y)\n"
+    "}\n"
+    "data {\n    train = csv(\"a.csv\")\n    input x = columns[0:4]\n    input y = columns[4:8]\n}\n"
+    "params { \"head.*\" { decay = 0 } }\n"
+    "train {\n    optimizer = adamw(lr = 1e-3, betas = [0.8, 0.99])\n    length = 3 epochs # short\n"
+    "    schedule = cosine(warmup = 100 steps)\n}\n";
 
 static void replacements(void) {
     static const mpc_override o[] = {
-        {false, "optimizer.lr", "3e-4"},         {false, "optimizer", "sgd(momentum = 0.9)"},
-        {false, "train.batch", "2 * 8"},         {true, "width", "5"},
-        {false, "length", "20epochs"},           {false, "schedule.final", "0.1"},
-        {false, "params.\"fc1.**\".lr", "10x"}, {false, "loss_scale.init", "1024"},
+        {false, "optimizer.lr", "3e-4"},
+        {false, "optimizer", "sgd(momentum = 0.9)"},
+        {false, "train.batch", "2 * 8"},
+        {true, "width", "5"},
+        {false, "length", "20epochs"},
+        {false, "schedule.final", "0.1"},
+        {false, "params.\"fc1.**\".lr", "10x"},
+        {false, "loss_scale.init", "1024"},
         {false, "data.train", "csv(\"b.csv\", header = false)"},
     };
     session s;
