@@ -112,9 +112,12 @@ static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op) {
 
 static void apply_precision(fe_op *o, const mpc_op *op, const char *name) {
     fe_elab *e = o->e;
-    mpc_format format = e->prec;
     const char *why = e->prec_why;
-    if (format == MPC_FMT_none && e->m->policy.count) format = fe_policy_format(e, op->name, name, &why);
+    mpc_format format = e->m->policy.count ? fe_policy_format(e, op->name, name, &why) : MPC_FMT_none;
+    if (e->prec != MPC_FMT_none) { /* the nearer word wins, but the policy has matched */
+        format = e->prec;
+        why = e->prec_why;
+    }
     if (format == MPC_FMT_none || !has_attr(e, op, "prec")) return;
     o->attrs[o->attr_count++] = MPC_A_FORMAT("prec", format); /* one place is always left */
     mpc_builder_set_why(e->b, mpc_intern(e->ctx, why));
