@@ -183,7 +183,7 @@ static mpc_status load(mpc_cpu_exec *x, const mpc_exec_options *options) {
     if (!make_tables(x, options)) return MPC_NO_MEMORY;
     if (!x->dnn && !options->no_onednn && needs_onednn(x->program) && mpc_store_first_time(x->store))
         mpc_warn(x->sink, "W160", (mpc_span){0}, "oneDNN wasn't found (libdnnl): matmul and convolution use mpc's own, slower kernels");
-    mpc_jit_options jit = {.compiler = options->compiler, .cache_dir = options->cache_dir, .jobs = mpc_pool_threads(x->pool)};
+    mpc_jit_options jit = {.compiler = options->compiler, .cache_dir = options->cache_dir};
     const mpc_program *p = x->program;
     x->jit = mpc_jit_load(p->prelude ? p->prelude : "", p->kernels, p->kernel_count, &jit, x->functions, x->sink);
     if (!x->jit) return MPC_FAILED;

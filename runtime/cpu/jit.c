@@ -1,6 +1,6 @@
 /* Compiles a program's kernels with the system's compiler and loads them. The text is cut into a few translation units of about equal
  * size that compile side by side; each is a shared object of its own with its own key (text, compiler version, flags, processor), so
- * there is no link step. The cut may depend on the number of cores: it never changes a function. */
+ * there is no link step. The cut depends on the text only: a program finds its objects again whatever the number of threads. */
 #include "runtime/cpu/jit.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 #include "runtime/cpu/object_cache.h"
 #include "runtime/cpu/subprocess.h"
 
-enum { MAX_UNITS = 16, UNIT_TEXT_MIN = 24 << 10 };
+enum { MAX_UNITS = 16, UNIT_TEXT = 32 << 10 };
 
 static const char *const compile_flags[] = {"-std=gnu17", "-O3",   "-march=native", "-ffp-contract=off", "-fno-math-errno",
                                             "-fPIC",      "-shared", "-w",          "-x",                "c"};
@@ -102,11 +102,10 @@ static bool find_compiler(mpc_jit *jit) {
 
 /* ---- cutting ---- */
 
-static void cut_units(mpc_jit *jit, const mpc_kernel *kernels, uint32_t count, unsigned jobs) {
+static void cut_units(mpc_jit *jit, const mpc_kernel *kernels, uint32_t count) {
     size_t total = 0;
     for (uint32_t i = 0; i < count; i++) total += strlen(kernels[i].text);
-    size_t wanted = total / UNIT_TEXT_MIN + 1;
-    if (wanted > jobs) wanted = jobs;
+    size_t wanted = total / UNIT_TEXT + 1;
     if (wanted > MAX_UNITS) wanted = MAX_UNITS;
     size_t done = 0;
     uint32_t next = 0;
@@ -188,10 +187,19 @@ static mpc_status finish_compiler(mpc_jit *jit, jit_unit *unit) {
     return result;
 }
 
-static mpc_status compile_missing(mpc_jit *jit) {
+/* At most `jobs` compilers run: before another one starts, the oldest is waited for. */
+static mpc_status compile_missing(mpc_jit *jit, unsigned jobs) {
     mpc_status status = MPC_OK;
-    for (uint32_t i = 0; i < jit->unit_count && status == MPC_OK; i++)
-        if (!mpc_cache_check(jit->units[i].path)) status = start_compiler(jit, &jit->units[i]);
+    uint32_t oldest = 0, running = 0;
+    for (uint32_t i = 0; i < jit->unit_count && status == MPC_OK; i++) {
+        if (mpc_cache_check(jit->units[i].path)) continue;
+        for (; running >= jobs && status == MPC_OK; oldest++) {
+            running -= jit->units[oldest].running;
+            status = finish_compiler(jit, &jit->units[oldest]);
+        }
+        if (status == MPC_OK) status = start_compiler(jit, &jit->units[i]);
+        running++;
+    }
     for (uint32_t i = 0; i < jit->unit_count; i++) {
         mpc_status finished = finish_compiler(jit, &jit->units[i]);
         if (status == MPC_OK) status = finished;
@@ -229,10 +237,11 @@ static mpc_status load_or_remake(mpc_jit *jit, jit_unit *unit, const mpc_kernel 
 }
 
 static mpc_status build(mpc_jit *jit, const char *prelude, const mpc_kernel *kernels, uint32_t count, unsigned jobs) {
-    cut_units(jit, kernels, count, jobs > 0 ? jobs : 1);
+    cut_units(jit, kernels, count);
     for (uint32_t i = 0; i < jit->unit_count; i++)
         if (!write_text(&jit->units[i], prelude, kernels) || !name_unit(jit, &jit->units[i], i)) return MPC_NO_MEMORY;
-    return compile_missing(jit);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return compile_missing(jit, jobs > 0 ? jobs : cores > 0 ? (unsigned)cores : 1);
 }
 
 mpc_jit *mpc_jit_load(const char *prelude, const mpc_kernel *kernels, uint32_t kernel_count, const mpc_jit_options *options,

@@ -11,7 +11,7 @@ typedef struct mpc_jit mpc_jit; /* the loaded objects of one program */
 typedef struct mpc_jit_options {
     const char *compiler; /* NULL: $MPC_CC, then cc; words separated by spaces */
     const char *cache_dir; /* NULL: $XDG_CACHE_HOME/mpc, then ~/.cache/mpc */
-    unsigned jobs; /* compilers at a time, at least 1 */
+    unsigned jobs; /* compilers at a time; 0: as many as there are cores */
 } mpc_jit_options;
 
 /* A function of a kernel, see ir/program.h. */
