@@ -1,0 +1,177 @@
+/* What the expressions of the language compute: each case is elaborated for prediction, evaluated in f64 by the
+ * reference evaluator and compared with numbers worked out by hand or by a formula. Every builtin that makes a value
+ * stands here at least once. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "ir/eval/eval.h"
+#include "tests/check.h"
+#include "tests/lang/elaborate.h"
+
+static const double x_values[8] = {-2, -0.5, 0.5, 3, 0.1, -1, 2, -0.25};
+static const double ids_values[2] = {1, 3};
+
+static mpc_tensor no_state(void *user, const mpc_graph *g, const mpc_node *state) {
+    mpc_tensor t = mpc_tensor_make(user, mpc_value_type(g, mpc_result(state, 0)));
+    const char *init = mpc_attr_str(g, state, "init");
+    double fill = strcmp(init, "ones") == 0 ? 1 : strcmp(init, "constant") == 0 ? mpc_attr_float(g, state, "a") : 0;
+    for (int64_t i = 0; i < mpc_type_elements(&t.type); i++) t.data[i] = fill;
+    return t;
+}
+
+/* Evaluates output `v`; false when it has another size than `n`. */
+static bool evaluate(const mpc_graph *g, double *out, size_t n) {
+    mpc_arena *arena = mpc_arena_create();
+    mpc_tensor *inputs = mpc_arena_alloc(arena, (g->input_count + 1) * sizeof *inputs);
+    mpc_tensor *values = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *values);
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        inputs[i] = mpc_tensor_make(arena, mpc_value_type(g, g->inputs[i].value));
+        bool is_x = strcmp(mpc_value_name(g, g->inputs[i].value), "x") == 0;
+        for (size_t k = 0; k < (is_x ? 8 : 2); k++) inputs[i].data[k] = is_x ? x_values[k] : ids_values[k];
+    }
+    mpc_eval_options options = {.f64 = true};
+    bool ok = mpc_evaluate(g, inputs, no_state, arena, &options, arena, values) == MPC_OK;
+    const mpc_tensor *t = ok ? &values[mpc_graph_find_output(g, "output.v")] : NULL;
+    ok = ok && (size_t)mpc_type_elements(&t->type) == n;
+    for (size_t i = 0; ok && i < n; i++) out[i] = t->data[i];
+    mpc_arena_destroy(arena);
+    return ok;
+}
+
+static void check_values(const char *code, const double *expected, size_t n) {
+    mpc_str text = {0};
+    mpc_str_printf(&text, "const k = 3\nmodel m(x: f32[batch, 4], ids: i32[batch]) {\n%s\noutput v = v\n}\n", code);
+    session s;
+    open_text(&s, "ops.mpg", mpc_str_cstr(&text), NULL, 0);
+    mpc_graph *g = elaborate(&s, MPC_PHASE_PREDICT, 2);
+    double got[64] = {0};
+    bool ok = g && mpc_graph_verify(g) == MPC_OK && evaluate(g, got, n);
+    CHECK_MSG(ok, "%s", code);
+    if (!ok) show_diagnostics(s.diags, s.sources);
+    for (size_t i = 0; ok && i < n; i++)
+        CHECK_MSG(fabs(got[i] - expected[i]) <= 1e-9 * (1 + fabs(expected[i])), "%s: element %zu is %.12g, not %.12g",
+                  code, i, got[i], expected[i]);
+    mpc_graph_destroy(g);
+    close_session(&s);
+    mpc_str_free(&text);
+}
+
+typedef double (*formula)(double);
+
+static void check_map(const char *code, formula f) {
+    double expected[8];
+    for (int i = 0; i < 8; i++) expected[i] = f(x_values[i]);
+    check_values(code, expected, 8);
+}
+
+static double twice_plus_one(double x) { return 2 * x + 1; }
+static double from_three(double x) { return 3 - x; }
+static double square(double x) { return x * x; }
+static double minus_square(double x) { return -(x * x); }
+static double silu(double x) { return x / (1 + exp(-x)); }
+static double softplus(double x) { return log1p(exp(x)); }
+static double leaky(double x) { return x > 0 ? x : 0.2 * x; }
+static double clamped(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
+static double at_most(double x) { return x < 0.3 ? x : 0.3; }
+static double chosen(double x) { return x > 0 ? x : 7; }
+static double positive(double x) { return x > 0; }
+static double inside(double x) { return x > -1 && x <= 2; }
+static double third(double x) { return x / 3; }
+static double gelu(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
+static double huber_zero(double x) { return fabs(x) < 1 ? x * x / 2 : fabs(x) - 0.5; }
+static double bce_one(double x) { return log1p(exp(x)) - x; }
+static double relu_of(double x) { return x > 0 ? x : 0; }
+static double root(double x) { return sqrt(fabs(x)); }
+static double identity(double x) { return x; }
+static double sine(double x) { return sin(x); }
+
+static void maps(void) {
+    check_map("v = 2 * x + 1", twice_plus_one);
+    check_map("v = k - x", from_three);
+    check_map("v = x ** 2", square);
+    check_map("v = -x ** 2", minus_square);
+    check_map("v = square(x)", square);
+    check_map("v = silu(x)", silu);
+    check_map("v = softplus(x)", softplus);
+    check_map("v = leaky_relu(x, 0.2)", leaky);
+    check_map("v = clamp(x, min = -1, max = 1)", clamped);
+    check_map("v = minimum(x, 0.3)", at_most);
+    check_map("v = where(x > 0, x, 7)", chosen);
+    check_map("v = cast(x > 0, f32)", positive);
+    check_map("v = cast(x > -1 and not (x > 2), f32)", inside);
+    check_map("v = x / k", third);
+    check_map("v = gelu(x)", gelu);
+    check_map("v = huber(x, zeros([batch, 4]))", huber_zero);
+    check_map("v = bce_with_logits(x, ones([2, 4]))", bce_one);
+    check_map("v = maximum(relu(x), 0)", relu_of);
+    check_map("v = sqrt(abs(x))", root);
+    check_map("v = stop(x) + 0", identity);
+    check_map("v = sin(x)", sine);
+    check_map("v = div(mul(sub(add(x, 1), 1), 2), 2)", identity);
+    check_map("v = log(exp(x))", identity);
+    check_map("v = float(x)", identity);
+    check_map("a, b = split(x, parts = 2)\nv = concat([a, b])", identity);
+    check_map("a, b, c, d = unstack(x, axis = 1)\nv = stack([a, b, c, d], axis = 1)", identity);
+    check_map("v = transpose(transpose(x))", identity);
+    check_map("v = reshape(flatten(reshape(x, [batch, 2, 2])), [-1, 4])", identity);
+    check_map("v = x[:, 0:4][..., :]", identity);
+    check_map("v = mae(x, x) + x", identity);
+    check_map("v = dropout(x, 0.5)", identity);
+    check_map("v = matmul(x, one_hot(range(4), 4))", identity);
+    check_map("v = embedding(ids, 5, 4, init = zeros) + x", identity);
+    check_map("v = linear(x, 4, init = constant(0), bias = false) + x", identity);
+    check_map("repeat 2 { x = x + 1 }\nv = x - 2", identity);
+    check_map("xs = []\nrepeat i in 4 { xs = xs + [x[:, i]] }\nv = stack(xs, axis = -1)", identity);
+    check_map("if len([1, 2]) == 2 and k != 4 { v = x } else { v = x * 0 }", identity);
+}
+
+#define VALUES(code, ...) \
+    check_values((code), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+
+static void numbers(void) {
+    VALUES("v = sum(x)", 1.85);
+    VALUES("v = sum(x, axis = 1)", 1, 0.85);
+    VALUES("v = mean(x, axis = -1)", 0.25, 0.2125);
+    VALUES("v = max(x, axis = [0])", 0.1, -0.5, 2, 3);
+    VALUES("v = min(x, axis = 1, keep = true)[:, 0]", -2, -1);
+    VALUES("v = argmax(x)", 3, 2);
+    VALUES("v = x[:, -1]", 3, -0.25);
+    VALUES("v = x[1, 1:3]", -1, 2);
+    VALUES("v = x[1, 2]", 2);
+    VALUES("v = gather(x, ids)", -0.5, -0.25);
+    VALUES("v = accuracy(x, ids + 2)", 1, 0);
+    VALUES("v = accuracy(x, ids - ids + 2)", 0, 1);
+    VALUES("v = ids / 2", 0.5, 1.5);
+    VALUES("v = cast(ids == 3, i32)", 0, 1);
+    VALUES("v = range(4) * 2", 0, 2, 4, 6);
+    VALUES("v = expand(range(2), [2, 2])", 0, 1, 0, 1);
+    VALUES("v = ones([2]) * (7 % 4) * 2 ** 3", 24, 24);
+    VALUES("v = ones([1]) * (-7 % 4 + int(2.9) + len(x.shape) + k / 3)", 6);
+    VALUES("[n, c] = shape(x)\nv = ones([n]) * c", 4, 4);
+    VALUES("v = x[:, 0] * x[:, 1] + mse(x[:, 0], x[:, 1])", 3.25, 1.11);
+    VALUES("v = is_nan(x[:, 0] / 0 * 0)", 1, 1);
+    VALUES("v = l2_normalize(x[:, 0:2])[:, 0]", -2 / sqrt(4.25), 0.1 / sqrt(1.01));
+    VALUES("v = rms_norm(x[:, 0:2], eps = 0)[:, 0]", -2 / sqrt(4.25 / 2), 0.1 / sqrt(1.01 / 2));
+    VALUES("v = batch_norm(x, eps = 0)[:, 0]", -2, 0.1); /* running statistics 0 and 1 */
+    VALUES("v = layer_norm(x[:, 0:2], eps = 0)[:, 0]", -1, 1);
+    VALUES("v = softmax(x[:, 0:2])[:, 0]", 1 / (1 + exp(1.5)), 1 / (1 + exp(-1.1)));
+    VALUES("v = log_softmax(x[:, 0:2], axis = 1)[:, 0]", -log1p(exp(1.5)), -log1p(exp(-1.1)));
+    VALUES("v = cross_entropy(x[:, 0:2], ids - 1 - ids + 1)", log1p(exp(1.5)), log1p(exp(-1.1)));
+    VALUES("v = cross_entropy(x[:, 0:2], ids - ids, smooth = 0.5)",
+           0.5 * log1p(exp(1.5)) + 0.25 * (log1p(exp(1.5)) + log1p(exp(-1.5))),
+           0.5 * log1p(exp(-1.1)) + 0.25 * (log1p(exp(1.1)) + log1p(exp(-1.1))));
+    VALUES("v = max_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 3, 2);
+    VALUES("v = avg_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 0.25, 0.2125);
+    VALUES("v = global_avg_pool(reshape(x, [batch, 2, 2, 1]))[:, 0]", 0.25, 0.2125);
+    VALUES("v = conv2d(reshape(x, [batch, 2, 2, 1]), 1, kernel = 2, init = ones, bias = false)[:, 0, 0, 0]", 1, 0.85);
+    VALUES("v = param([2], init = constant(3)) * 2", 6, 6);
+    VALUES("q = reshape(x, [batch, 2, 1, 2])\nv = attention(q, q, q, causal = true)[:, 0, 0, 0]", -2, 0.1);
+    VALUES("v = mean(random_uniform([64]) >= 1) + mean(random_normal([4]) > 100)", 0);
+}
+
+int main(void) {
+    maps();
+    numbers();
+    return check_result();
+}
