@@ -18,6 +18,7 @@ typedef struct mpc_cg {
     MPC_ARRAY(mpc_buffer) buffers;
     MPC_ARRAY(mpc_kernel) kernels;
     MPC_ARRAY(mpc_launch) launches;
+    uint32_t *output_buffer; /* by output: a copy of a state's old value, MPC_NONE: the value's own */
     uint32_t workspace; /* buffer of partial results, which live from one launch to the next */
     uint64_t workspace_used, workspace_bytes; /* by the launches being made now; largest */
     mpc_status status;

@@ -60,6 +60,37 @@ static bool *find_gradients(mpc_cg *cg) {
     return is_gradient;
 }
 
+/* The state whose value before the step this is, if the step changes it; else MPC_NONE. */
+static mpc_value_id old_value_of(const mpc_cg *cg, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(cg->g, v);
+    while (n != NULL && mpc_strided_is_view(cg->g, n)) {
+        v = mpc_operand(cg->g, n, 0);
+        n = mpc_producer(cg->g, v);
+    }
+    mpc_value_id next = n != NULL && n->op == MPC_OP_state ? mpc_graph_next_of(cg->g, v) : MPC_NONE;
+    return next != MPC_NONE && next != v ? v : MPC_NONE;
+}
+
+/* Outputs are read when the step has changed the states; an old value must be kept. Returns the end of the arena. */
+static uint64_t add_output_copies(mpc_cg *cg) {
+    const mpc_graph *g = cg->g;
+    uint64_t end = align_up(g->arena_bytes);
+    cg->output_buffer = mpc_arena_alloc(cg->scratch, (g->output_count + 1) * sizeof *cg->output_buffer);
+    if (cg->output_buffer == NULL) mpc_cg_no_memory(cg);
+    for (uint32_t i = 0; i < g->output_count && mpc_cg_ok(cg); i++) {
+        mpc_value_id state = old_value_of(cg, g->outputs[i].value);
+        cg->output_buffer[i] = MPC_NONE;
+        if (state == MPC_NONE) continue;
+        mpc_buffer b = {.name = mpc_arena_printf(cg->arena, "%s.before", mpc_value_name(g, g->outputs[i].value)),
+                        .type = *mpc_value_type(g, g->outputs[i].value), .cls = MPC_BUF_ACTIVATION, .offset = end};
+        b.bytes = (uint64_t)mpc_type_bytes(&b.type);
+        cg->output_buffer[i] = (uint32_t)cg->buffers.count;
+        if (b.name == NULL || !mpc_array_push(&cg->buffers, b)) mpc_cg_no_memory(cg);
+        end += align_up(b.bytes);
+    }
+    return end;
+}
+
 static void add_buffers(mpc_cg *cg) {
     const mpc_graph *g = cg->g;
     const bool *is_gradient = find_gradients(cg);
@@ -73,8 +104,9 @@ static void add_buffers(mpc_cg *cg) {
             add_buffer(cg, v, b);
         }
     }
+    uint64_t end = add_output_copies(cg);
     cg->workspace = (uint32_t)cg->buffers.count;
-    mpc_buffer w = {.name = "workspace", .type = {.format = MPC_FMT_u8, .rank = 1}, .cls = MPC_BUF_ACTIVATION, .offset = align_up(g->arena_bytes)};
+    mpc_buffer w = {.name = "workspace", .type = {.format = MPC_FMT_u8, .rank = 1}, .cls = MPC_BUF_ACTIVATION, .offset = end};
     if (mpc_cg_ok(cg) && !mpc_array_push(&cg->buffers, w)) mpc_cg_no_memory(cg);
 }
 
@@ -136,7 +168,23 @@ static void emit_groups(mpc_cg *cg) {
     }
 }
 
-/* --- states whose next lies elsewhere --- */
+/* --- states whose next lies elsewhere, old values that are outputs --- */
+
+static void keep_old_values(mpc_cg *cg) {
+    const mpc_graph *g = cg->g;
+    for (uint32_t i = 0; i < g->output_count && mpc_cg_ok(cg); i++) {
+        if (cg->output_buffer[i] == MPC_NONE) continue;
+        mpc_value_id state = old_value_of(cg, g->outputs[i].value);
+        mpc_launch *l = mpc_cg_new_launch(cg, mpc_producer(g, state), state, MPC_LAUNCH_COPY);
+        if (l == NULL) return;
+        l->op = "copy";
+        l->results[0] = cg->output_buffer[i];
+        l->copy_to = (mpc_pointer){cg->output_buffer[i], 0};
+        l->copy_from = mpc_cg_pointer(cg, state);
+        l->copy_bytes = cg->buffers.data[cg->output_buffer[i]].bytes;
+        l->bytes = 2.0 * (double)l->copy_bytes;
+    }
+}
 
 static bool needs_copy(const mpc_cg *cg, const mpc_next *next) { return mpc_cg_owner(cg, next->value) != next->state; }
 
@@ -209,7 +257,7 @@ static void name_ends(mpc_cg *cg) {
     for (uint32_t i = 0; i < g->output_count && mpc_cg_ok(cg); i++) {
         mpc_program_output *out = &p->outputs[p->output_count++];
         out->name = mpc_arena_strdup(cg->arena, mpc_sym_text(g->ctx, g->outputs[i].name));
-        out->buffer = mpc_cg_pointer(cg, g->outputs[i].value).buffer;
+        out->buffer = cg->output_buffer[i] != MPC_NONE ? cg->output_buffer[i] : mpc_cg_pointer(cg, g->outputs[i].value).buffer;
         if (out->name == NULL) mpc_cg_no_memory(cg);
     }
 }
@@ -262,7 +310,7 @@ static void finish(mpc_cg *cg) {
     mpc_buffer *w = &cg->buffers.data[cg->workspace];
     w->bytes = cg->workspace_bytes;
     w->type.dims[0] = (int64_t)cg->workspace_bytes;
-    p->arena_bytes = cg->workspace_bytes > 0 ? w->offset + align_up(cg->workspace_bytes) : cg->g->arena_bytes;
+    p->arena_bytes = w->offset + align_up(cg->workspace_bytes);
     mpc_cg_merge_launches(cg);
     p->buffers = keep(cg, cg->buffers.data, cg->buffers.count, sizeof *p->buffers);
     p->kernels = keep(cg, cg->kernels.data, cg->kernels.count, sizeof *p->kernels);
@@ -307,6 +355,7 @@ mpc_program *mpc_codegen(const mpc_graph *g, const mpc_codegen_options *options)
     if (!begin(&cg, g)) mpc_cg_no_memory(&cg);
     if (mpc_cg_ok(&cg) && (g->groups == NULL || g->places == NULL)) mpc_cg_fail(&cg, "graph %s has no groups or places; run @lower first", mpc_sym_text(g->ctx, g->name));
     if (mpc_cg_ok(&cg)) add_buffers(&cg);
+    if (mpc_cg_ok(&cg)) keep_old_values(&cg);
     if (mpc_cg_ok(&cg)) emit_groups(&cg);
     if (mpc_cg_ok(&cg)) copy_states(&cg);
     if (mpc_cg_ok(&cg)) finish(&cg);

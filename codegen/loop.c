@@ -55,6 +55,7 @@ static mpc_ref access_ref(mpc_loop *l, mpc_value_id v, mpc_atoms atoms, const mp
 static mpc_ref operand_ref(mpc_loop *l, uint32_t member, uint32_t i) {
     mpc_value_id v = mpc_operand(l->cg->g, l->member[member].node, i);
     uint32_t inside = find_inside(l, v);
+    if (inside != MPC_NONE && mpc_strided_is_view(l->cg->g, l->member[inside].node)) return l->member[inside].ref[0];
     if (inside != MPC_NONE) return (mpc_ref){MPC_REF_MEMBER, inside, mpc_value_format(l->cg->g, v)};
     const mpc_node *free_node = mpc_cg_inlined(l->cg, v);
     if (free_node != NULL && free_node->op == MPC_OP_const) return const_ref(l, free_node, mpc_value_format(l->cg->g, v));

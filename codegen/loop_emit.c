@@ -246,7 +246,7 @@ static void print_row_members(const mpc_loop *l, uint32_t stage, mpc_str *o) {
         if (!m->row_value || m->when != stage) continue;
         if (m->node->op == MPC_OP_random_uniform) {
             print_row_random(m, i, o);
-        } else if (!is_reduction(l, i)) {
+        } else if (!is_reduction(l, i) && !mpc_strided_is_view(l->cg->g, m->node)) {
             mpc_str_printf(o, "            const %s v%u = ", vector_type(member_lanes(m)), i);
             mpc_loop_expression(l, m, o);
             mpc_str_append(o, ";\n");

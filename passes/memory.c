@@ -106,10 +106,8 @@ static bool read_before(const planner *p, mpc_value_id v, mpc_value_id state, ui
     return true;
 }
 
-/* The state's old value is also an output, or another state's next: read after the step. */
+/* The state's old value is another state's next: read after the step. (Of an old value that is an output code generation keeps a copy.) */
 static bool outlives(const planner *p, mpc_value_id state) {
-    for (uint32_t i = 0; i < p->g->output_count; i++)
-        if (p->root[p->g->outputs[i].value] == state) return true;
     for (uint32_t i = 0; i < p->g->next_count; i++)
         if (p->root[p->g->nexts[i].value] == state) return true;
     return false;

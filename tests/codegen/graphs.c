@@ -254,6 +254,10 @@ static void check_outputs(const run *a, const run *b, const char *what, uint64_t
     for (uint32_t i = 0; i < a->program->output_count; i++) {
         const mpc_buffer *ba = &a->program->buffers[a->program->outputs[i].buffer];
         const void *x = run_at(a, (mpc_pointer){a->program->outputs[i].buffer, 0}), *y = run_at(b, (mpc_pointer){b->program->outputs[i].buffer, 0});
+        for (uint64_t k = 0; getenv("MPC_TEST_SHOW") && k < ba->bytes / mpc_format_get(ba->type.format)->bytes; k++) {
+            double u = run_read(x, ba->type.format, (int64_t)k), v = run_read(y, ba->type.format, (int64_t)k);
+            if (memcmp(&u, &v, sizeof u) != 0) fprintf(stderr, "%s[%llu]: %.9g, %.9g\n", ba->name, (unsigned long long)k, u, v);
+        }
         CHECK_MSG(memcmp(x, y, ba->bytes) == 0, "seed %llu: output %s differs %s", (unsigned long long)seed, a->program->outputs[i].name, what);
     }
     CHECK_MSG(memcmp(a->states, b->states, a->program->state_bytes) == 0, "seed %llu: states differ %s", (unsigned long long)seed, what);
