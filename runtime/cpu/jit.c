@@ -247,7 +247,10 @@ static mpc_status build(mpc_jit *jit, const char *prelude, const mpc_kernel *ker
 mpc_jit *mpc_jit_load(const char *prelude, const mpc_kernel *kernels, uint32_t kernel_count, const mpc_jit_options *options,
                       mpc_kernel_fn *functions, const mpc_sink *sink) {
     mpc_jit *jit = mpc_alloc(sizeof *jit);
-    if (!jit) return NULL;
+    if (!jit) {
+        mpc_error(sink, "E901", "there isn't enough memory to compile the kernels");
+        return NULL;
+    }
     *jit = (mpc_jit){.arena = mpc_arena_create(), .sink = sink, .command = mpc_compiler_command(options->compiler)};
     mpc_status status = jit->arena ? MPC_OK : MPC_NO_MEMORY;
     if (status == MPC_OK && kernel_count > 0) {

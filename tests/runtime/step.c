@@ -280,8 +280,73 @@ static void check_load_failures(void) {
     fixture_destroy(&s.f);
 }
 
+/* Text enough for several translation units, which are compiled a few at a time. */
+static void check_many_units(void) {
+    enum { COUNT = 6 };
+    step_program s;
+    make_program(&s);
+    mpc_str texts[COUNT] = {0};
+    char names[COUNT][16];
+    mpc_kernel kernels[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "k_%d", i);
+        mpc_str_printf(&texts[i], "void k_%d(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+                                  "    ((float *)p[0])[%d] = %d;\n}\n", i, i, i + 1);
+        for (int k = 0; k < 1000; k++) mpc_str_append(&texts[i], "/* this line makes the text long */\n");
+        kernels[i] = (mpc_kernel){.name = names[i], .text = mpc_str_cstr(&texts[i]), .pointer_count = 1};
+    }
+    s.f.program.kernels = kernels;
+    s.f.program.kernel_count = COUNT;
+    s.f.program.launch_count = 0;
+    mpc_pointer y = s.y;
+    mpc_kernel_instance instance = {.pointers = &y, .units = 1};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        mpc_launch *l = add_launch(&s.f, MPC_LAUNCH_KERNEL, names[i]);
+        *l = (mpc_launch){.kind = MPC_LAUNCH_KERNEL, .name = names[i], .op = "set", .kernel = i, .instances = &instance, .instance_count = 1};
+    }
+    mpc_exec *e = load(&s.f, 1, false);
+    CHECK(e && e->vtable->step(e) == MPC_OK && mpc_cpu_compiled(e) >= 5);
+    for (int i = 0; e && i < COUNT; i++) CHECK(((float *)buffer_data(e, s.y))[i] == (float)(i + 1));
+    if (e) e->vtable->destroy(e);
+    for (int i = 0; i < COUNT; i++) mpc_str_free(&texts[i]);
+    fixture_destroy(&s.f);
+}
+
+static void count_diag(void *user, const mpc_diag *diag) {
+    (void)diag;
+    ++*(int *)user;
+}
+
+/* Every allocation fails once: no executor, and somebody was told. */
+static void check_out_of_memory(void) {
+    step_program s;
+    make_program(&s);
+    mpc_exec *e = load(&s.f, 2, false); /* the kernels are in the cache now */
+    if (e) e->vtable->destroy(e);
+    int failures = 0, told = 0;
+    mpc_sink sink = {.emit = count_diag, .user = &told};
+    for (uint64_t n = 1; n < 400; n++) {
+        mpc_exec_options options = {.threads = 2, .cache_dir = s.f.cache};
+        int before = told;
+        mpc_alloc_fail_after(n);
+        e = mpc_cpu_load(&s.f.program, s.f.store, &options, &sink);
+        mpc_alloc_fail_after(0);
+        if (e) break;
+        CHECK(told > before);
+        failures++;
+    }
+    CHECK_MSG(e && failures > 10, "%d", failures);
+    if (e) {
+        CHECK(e->vtable->step(e) == MPC_OK);
+        e->vtable->destroy(e);
+    }
+    fixture_destroy(&s.f);
+}
+
 int main(void) {
     check_results();
+    check_many_units();
+    check_out_of_memory();
     check_no_allocation();
     check_no_system_call();
     check_cache();
