@@ -124,9 +124,10 @@ static fe_value reuse(fe_call *c, fe_param *p, uint32_t rank, const int64_t *dim
     return FE_POISONED;
 }
 
-/* Inside an application of a layer: its own or that of an outer block. */
+/* Inside a second application of a layer, its own or that of an outer block: parameters of that path are there already.
+ */
 static bool under_layer(const fe_call *c, const char *path) {
-    if (c->layer) return true;
+    if (c->layer && c->layer->applied) return true;
     for (const fe_frame *f = c->e->frame; f; f = f->caller)
         for (size_t i = 0; i < f->layers.count; i++) {
             const fe_layer *l = f->layers.data[i];
