@@ -37,11 +37,7 @@ static mpc_value_id scalar_state(guard *q, const char *text, mpc_format format, 
     return mpc_rewrite_state(&q->rw, text, mpc_scalar_type(q->rw.in->ctx, format), skip, role, 0);
 }
 
-static mpc_value_id old_output(guard *q, const char *text) {
-    mpc_value_id value = mpc_graph_find_output(q->rw.in, text);
-    if (value == MPC_NONE) mpc_builder_fail(q->rw.b, "guard: the graph has no output `%s`", text);
-    return value == MPC_NONE ? MPC_NONE : q->rw.map[value];
-}
+static mpc_value_id old_output(guard *q, const char *text) { return q->rw.map[mpc_graph_find_output(q->rw.in, text)]; }
 
 /* --- what happened --- */
 
@@ -271,6 +267,17 @@ static mpc_graph *add_guards(guard *q, const mpc_graph *in) {
     return mpc_rewrite_finish(&q->rw);
 }
 
+static mpc_status check_outputs(const mpc_graph *g) {
+    mpc_status status = mpc_check_scalar_output(g, "guard", "loss", MPC_FMT_f32, false);
+    if (status == MPC_OK) status = mpc_check_scalar_output(g, "guard", "grad_norm", MPC_FMT_f32, false);
+    if (status == MPC_OK) status = mpc_check_scalar_output(g, "guard", "update", MPC_FMT_bool, false);
+    for (uint32_t i = 0; i < g->output_count && status == MPC_OK; i++) {
+        const char *output = mpc_sym_text(g->ctx, g->outputs[i].name);
+        if (is_count(output)) status = mpc_check_scalar_output(g, "guard", output, MPC_FMT_f32, false);
+    }
+    return status;
+}
+
 mpc_graph *mpc_pass_guard(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     const char *answer = mpc_option_str(options, "on_nonfinite");
     guard q = {.stops = strcmp(answer, "stop") == 0, .scaler = MPC_NONE};
@@ -278,5 +285,5 @@ mpc_graph *mpc_pass_guard(const mpc_graph *in, const mpc_pass_options *options, 
         mpc_error(mpc_context_sink(env->ctx), "E105", "guard: `on_nonfinite` must be stop or skip, it is `%s`", answer);
         return NULL;
     }
-    return add_guards(&q, in);
+    return check_outputs(in) == MPC_OK ? add_guards(&q, in) : NULL;
 }

@@ -189,10 +189,12 @@ mpc_graph *mpc_pipeline_run(const mpc_graph *in, const char *pipeline, mpc_pass_
     mpc_arena *arena = mpc_arena_create();
     mpc_pipeline parsed;
     mpc_graph *out = NULL;
+    if (hooks == NULL) hooks = &none;
     if (arena == NULL) mpc_error(sink, "E901", "out of memory");
+    else if (hooks->verify_each && mpc_graph_verify(in) != MPC_OK) out = NULL; /* not the first pass's fault */
     else if (mpc_pipeline_parse(pipeline, arena, sink, &parsed) == MPC_OK &&
              check_requirements(&parsed, graph_properties(in), sink) == MPC_OK)
-        out = run_all(in, &parsed, env, hooks == NULL ? &none : hooks);
+        out = run_all(in, &parsed, env, hooks);
     mpc_arena_destroy(arena);
     return out;
 }

@@ -235,30 +235,47 @@ static void copy_graph(optimizer *p) {
             mpc_build_output(p->rw.b, mpc_sym_text(g->ctx, g->outputs[i].name), p->rw.map[g->outputs[i].value]);
 }
 
-static void collect_parameter(optimizer *p, const mpc_map *states, uint32_t output) {
-    const mpc_graph *g = p->rw.in;
-    const char *name = gradient_name(g, output);
+/* The state of a gradient output; NULL after a diagnostic. Masters are f32 (N70). */
+static const mpc_node *master_of(const mpc_graph *g, const mpc_map *states, const char *name) {
+    const mpc_sink *sink = mpc_context_sink(g->ctx);
     uint32_t id;
-    if (name == NULL) return;
     if (!mpc_map_get(states, name, &id)) {
-        mpc_builder_fail(p->rw.b, "optimizer: there is no state `%s` for the output `grad:%s`", name, name);
-        return;
+        mpc_error(sink, "E108", "optimizer: there is no state `%s` for the output `grad:%s`", name, name);
+        return NULL;
     }
-    const mpc_node *state = &g->nodes[id];
-    p->parameters[p->count++] = (parameter){.name = name,
-                                            .state = state,
-                                            .value = p->rw.map[mpc_result(state, 0)],
-                                            .gradient = p->rw.map[g->outputs[output].value]};
+    mpc_format format = mpc_value_format(g, mpc_result(&g->nodes[id], 0));
+    if (format == MPC_FMT_f32) return &g->nodes[id];
+    mpc_error(sink, "E108", "optimizer: parameter `%s` is %s, but masters are f32 (N70)", name,
+              mpc_format_get(format)->name);
+    return NULL;
 }
 
-static void collect_parameters(optimizer *p) {
-    const mpc_graph *g = p->rw.in;
-    p->parameters = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->parameters);
-    p->sums = mpc_rewrite_scratch(&p->rw, g->output_count, sizeof *p->sums);
+/* Names and states; the values of the new graph follow when it is copied. */
+static mpc_status collect_parameters(optimizer *p, const mpc_graph *g, mpc_arena *arena) {
+    size_t count = (size_t)g->output_count + 1;
+    p->parameters = mpc_arena_alloc(arena, count * sizeof *p->parameters);
+    p->sums = mpc_arena_alloc(arena, count * sizeof *p->sums);
     mpc_map *states = index_states(g);
-    if (states == NULL) mpc_builder_fail(p->rw.b, "out of memory");
-    for (uint32_t i = 0; i < g->output_count && !mpc_builder_failed(p->rw.b); i++) collect_parameter(p, states, i);
+    mpc_status status = MPC_OK;
+    if (p->parameters == NULL || p->sums == NULL || states == NULL)
+        status = mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
+    for (uint32_t i = 0; i < g->output_count && status == MPC_OK; i++) {
+        const char *name = gradient_name(g, i);
+        if (name == NULL) continue;
+        const mpc_node *state = master_of(g, states, name);
+        if (state == NULL) status = MPC_FAILED;
+        else p->parameters[p->count++] = (parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
+    }
     mpc_map_destroy(states);
+    return status;
+}
+
+static void map_parameters(optimizer *p) {
+    for (uint32_t i = 0; i < p->count; i++) {
+        parameter *q = &p->parameters[i];
+        q->value = p->rw.map[mpc_result(q->state, 0)];
+        q->gradient = p->rw.map[q->gradient];
+    }
 }
 
 static void add_outputs(optimizer *p) {
@@ -277,7 +294,7 @@ static mpc_graph *build(optimizer *p, const mpc_graph *in) {
         p->flush = mpc_build_input(b, "control.flush", mpc_scalar_type(in->ctx, MPC_FMT_bool), &source, 1);
     }
     copy_graph(p);
-    collect_parameters(p);
+    map_parameters(p);
     p->zero = f32_const(p, 0);
     if (p->count == 0) { /* a step without gradients counts as nothing: no valid element */
         mpc_builder_set_name(b, "window.valid");
@@ -312,8 +329,15 @@ static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink)
 
 mpc_graph *mpc_pass_optimizer(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     if (check_options(options, mpc_context_sink(env->ctx)) != MPC_OK) return NULL;
+    mpc_arena *arena = mpc_arena_create();
     optimizer p = {.o = options,
                    .accumulate = mpc_option_int(options, "accumulate"),
                    .adamw = strcmp(mpc_option_str(options, "kind"), "adamw") == 0};
-    return build(&p, in);
+    mpc_graph *out = NULL;
+    if (arena == NULL) mpc_error(mpc_context_sink(env->ctx), "E901", "out of memory");
+    else if (mpc_check_scalar_output(in, "optimizer", "count", MPC_FMT_f32, true) == MPC_OK &&
+             collect_parameters(&p, in, arena) == MPC_OK)
+        out = build(&p, in);
+    mpc_arena_destroy(arena);
+    return out;
 }

@@ -84,6 +84,17 @@ void mpc_rewrite_attrs(const mpc_graph *g, const mpc_node *n, mpc_attr_arg *args
 
 mpc_type_id mpc_scalar_type(mpc_context *ctx, mpc_format format) { return mpc_type_make(ctx, format, 0, NULL); }
 
+mpc_status mpc_check_scalar_output(const mpc_graph *g, const char *pass, const char *name, mpc_format format,
+                                   bool optional) {
+    mpc_value_id v = mpc_graph_find_output(g, name);
+    const mpc_sink *sink = mpc_context_sink(g->ctx);
+    if (v == MPC_NONE && optional) return MPC_OK;
+    if (v == MPC_NONE) return mpc_error(sink, "E108", "%s: the graph has no output `%s`", pass, name);
+    if (mpc_value_format(g, v) == format && mpc_value_type(g, v)->rank == 0) return MPC_OK;
+    return mpc_error(sink, "E108", "%s: the output `%s` must be a scalar of format %s", pass, name,
+                     mpc_format_get(format)->name);
+}
+
 mpc_value_id mpc_rewrite_state(mpc_rewrite *rw, const char *name, mpc_type_id type, const char *skip, const char *role,
                                double init) {
     mpc_attr_arg attrs[5] = {MPC_A_STR("name", name), MPC_A_STR("skip", skip), MPC_A_STR("role", role)};

@@ -33,5 +33,7 @@ void mpc_rewrite_attrs(const mpc_graph *g, const mpc_node *n, mpc_attr_arg *args
 /* Kinds of state that passes make: name, skip and role, and a constant initial value. */
 mpc_value_id mpc_rewrite_state(mpc_rewrite *rw, const char *name, mpc_type_id type, const char *skip, const char *role, double init);
 mpc_type_id mpc_scalar_type(mpc_context *ctx, mpc_format format);
+/* E108 unless the graph has a scalar output of this name and format (or, if optional, none of the name). */
+mpc_status mpc_check_scalar_output(const mpc_graph *g, const char *pass, const char *name, mpc_format format, bool optional);
 
 #endif

@@ -89,6 +89,25 @@ static void bad_pipelines(session *s, const mpc_graph *g) {
     refuses(s, g, "expand,fuse,dce,schedule", "E106", "needs fusion groups");
 }
 
+/* Graphs that lack what a pass relies on by name. */
+static void bad_graphs(session *s) {
+    static const char low[] =
+        "mpir 1\ngraph @g(%x: f32[4]) {\n  %w = state() {name=w skip=keep trainable=true} : bf16[4]\n  %c = cast(%w) "
+        "{to=f32} : f32[4]\n"
+        "  %p = mul(%c, %x) : f32[4]\n  %loss = sum(%p) {axes=[0]} : f32[]\n  return(\"loss\": %loss)\n}\n";
+    static const char ghost[] = "mpir 1\ngraph @g(%x: f32[4]) {\n  return(\"grad:w\": %x, \"count\": %x)\n}\n";
+    static const char lost[] = "mpir 1\ngraph @g(%x: f32[4]) {\n  return(\"grad:w\": %x)\n}\n";
+    static const char half[] = "mpir 1\ngraph @g(%x: f32[4]) {\n  %n = state() {name=\"step.applied\" skip=keep} : "
+                               "i32[]\n  return(\"loss\": %x)\n}\n";
+    mpc_graph *g[4] = {parse(s, low), parse(s, ghost), parse(s, lost), parse(s, half)};
+    refuses(s, g[0], "grad,optimizer", "E108", "parameter `w` is bf16, but masters are f32 (N70)");
+    refuses(s, g[1], "optimizer", "E108", "output `count` must be a scalar");
+    refuses(s, g[2], "optimizer", "E108", "no state `w`");
+    refuses(s, g[2], "loss-scale{mode=static}", "E108", "no value `loss.seed`");
+    refuses(s, g[3], "guard", "E108", "output `loss` must be a scalar");
+    for (int i = 0; i < 4; i++) mpc_graph_destroy(g[i]);
+}
+
 /* An option through a macro inside a macro, quoted values, blanks. */
 static void options_reach_passes(session *s, const mpc_graph *g) {
     mpc_pass_env env = {.ctx = s->ctx};
@@ -190,6 +209,7 @@ int main(void) {
     CHECK(g != NULL);
     if (g != NULL) {
         bad_pipelines(&s, g);
+        bad_graphs(&s);
         options_reach_passes(&s, g);
         hooks_watch(&s, g);
         assignment_is_made_once(&s, g);
