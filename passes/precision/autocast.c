@@ -116,7 +116,10 @@ static bool take_assigned(mpc_plan *p, mpc_node_id id, const mpc_assignment *a) 
 static void decide_all(mpc_plan *p, const mpc_assignment *earlier) {
     const mpc_graph *g = p->g;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
-        if (!is_assigned(g, id)) continue;
+        if (!is_assigned(g, id)) {
+            mpc_explain_typed(p, id);
+            continue;
+        }
         mpc_format prec = mpc_node_prec(g, &g->nodes[id]);
         if (earlier != NULL && take_assigned(p, id, earlier)) continue;
         if (prec != MPC_FMT_none) mpc_solve_user(p, id, prec);

@@ -14,6 +14,7 @@ typedef struct inserter {
     mpc_fixed fixed;
     mpc_format *format;  /* by old value: planned storage */
     mpc_value_id *casts; /* by old value times MPC_FMT_count: the cast in the new graph, or MPC_NONE */
+    mpc_node_id reader;  /* whose operands are being converted; MPC_NONE: outputs and next values */
 } inserter;
 
 static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
@@ -33,6 +34,22 @@ static mpc_value_id *cast_of(inserter *s, mpc_value_id v, mpc_format to) {
     return &s->casts[(size_t)v * MPC_FMT_count + to];
 }
 
+/* The first reader that wanted the conversion answers for it. */
+static mpc_sym reason_of_conversion(inserter *s) {
+    const mpc_graph *g = s->rw.in;
+    if (s->reader == MPC_NONE) return mpc_intern(g->ctx, "cast: outputs and states keep their declared formats");
+    const mpc_node *n = &g->nodes[s->reader];
+    const mpc_op *op = mpc_node_op(g, s->reader);
+    const char *because = "its type is fixed";
+    if (mpc_node_prec(g, n) != MPC_FMT_none) because = "its precision is written (N99)";
+    else if (op->cls == MPC_CLASS_LOW) because = "LOW (N01)";
+    else if (op->kind == MPC_KIND_VIEW) because = "what it joins has one format (N43)";
+    const char *text =
+        mpc_arena_printf(s->rw.scratch, "cast for %%%s, %s", mpc_value_name(g, mpc_result(n, 0)), because);
+    if (text == NULL) mpc_builder_fail(s->rw.b, "out of memory");
+    return text == NULL ? 0 : mpc_intern(g->ctx, text);
+}
+
 static void dress_conversion(inserter *s, mpc_value_id v, mpc_format to) {
     const mpc_graph *g = s->rw.in;
     const mpc_node *producer = mpc_producer(g, v);
@@ -40,7 +57,7 @@ static void dress_conversion(inserter *s, mpc_value_id v, mpc_format to) {
     if (name == NULL) mpc_builder_fail(s->rw.b, "out of memory");
     mpc_builder_set_loc(s->rw.b, producer == NULL ? (mpc_loc){0} : producer->loc);
     mpc_builder_set_origin(s->rw.b, producer == NULL ? 0 : producer->origin);
-    mpc_builder_set_why(s->rw.b, 0);
+    mpc_builder_set_why(s->rw.b, reason_of_conversion(s));
     mpc_builder_set_name(s->rw.b, name == NULL ? "cast" : name);
 }
 
@@ -114,6 +131,7 @@ static void insert_at(inserter *s, mpc_node_id id) {
     const mpc_graph *g = s->rw.in;
     const mpc_node *n = &g->nodes[id];
     mpc_decision d = decision_at(g, id);
+    s->reader = id;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);
         mpc_value_id operand = converted(s, v, operand_format(s, id, i));
@@ -126,6 +144,7 @@ static void insert_at(inserter *s, mpc_node_id id) {
 
 static void bind_ends(inserter *s) {
     const mpc_graph *g = s->rw.in;
+    s->reader = MPC_NONE;
     for (uint32_t i = 0; i < g->next_count; i++) {
         mpc_value_id v = g->nexts[i].value;
         mpc_build_next(s->rw.b, s->rw.map[g->nexts[i].state], converted(s, v, mpc_value_format(g, g->nexts[i].state)));

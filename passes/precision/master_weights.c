@@ -108,7 +108,7 @@ static void bind_copy(masters *m, copy *c) {
     c->bound = true;
     mpc_builder_set_loc(m->rw.b, (mpc_loc){0});
     mpc_builder_set_origin(m->rw.b, 0);
-    mpc_builder_set_why(m->rw.b, 0);
+    mpc_builder_set_why(m->rw.b, mpc_intern(m->rw.in->ctx, "the copy is the cast of the new master (N75)"));
     mpc_build_next(m->rw.b, c->derived, next_copy(m, c, next));
 }
 

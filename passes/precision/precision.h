@@ -44,6 +44,8 @@ bool mpc_is_written_cast(const mpc_graph *g, const mpc_node *n);
 
 /* A rule of the solver `list`, for a node of a class; the plan's formats of its operands are known. */
 void mpc_solve_list(mpc_plan *plan, mpc_node_id id);
+/* A reason, without a decision, for a node whose types nothing is decided about: masters, scaler, counters, flags. */
+void mpc_explain_typed(mpc_plan *plan, mpc_node_id id);
 /* The user's word: prec on the node. */
 void mpc_solve_user(mpc_plan *plan, mpc_node_id id, mpc_format prec);
 /* Decision of a node, with the reason, printf-style; formats of results follow from it. */

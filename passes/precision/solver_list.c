@@ -195,6 +195,21 @@ static void solve_clear(mpc_plan *p, mpc_node_id id) {
                         format_name(f));
 }
 
+/* --- NONE --- */
+
+void mpc_explain_typed(mpc_plan *p, mpc_node_id id) {
+    const mpc_op *op = mpc_node_op(p->g, id);
+    const mpc_node *n = &p->g->nodes[id];
+    char text[64], buffer[RULE_SIZE];
+    bool floats = false;
+    if (n->why != 0 || op->kind == MPC_KIND_STRUCT) return;
+    for (uint32_t i = 0; i < n->result_count; i++)
+        floats = floats || mpc_format_is_float(mpc_value_format(p->g, mpc_result(n, i)));
+    if (!floats) snprintf(text, sizeof text, "control: integers and flags stay (N44)");
+    else snprintf(text, sizeof text, "master arithmetic is f32%s", cited_rule(op, " (N70)", buffer));
+    p->why[id] = mpc_intern(p->g->ctx, text);
+}
+
 void mpc_solve_list(mpc_plan *p, mpc_node_id id) {
     switch (mpc_node_op(p->g, id)->cls) {
     case MPC_CLASS_LOW:
