@@ -9,7 +9,7 @@
 enum {
     FE_MAX_CALLS = 256,
     FE_MAX_EVAL = 2500,
-    FE_MAX_WORK = 5000000,
+    FE_MAX_WORK = 1000000, /* at most some 300 MB and a second */
     FE_MAX_TURNS = 100000,
     FE_MAX_FOLD_LIST = 100000
 };

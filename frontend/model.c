@@ -143,7 +143,8 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
         return;
     }
     if (named_before(m, s, name)) {
-        fe_error(&m->diag, "E049", s->span, "there are two %ss called `%s`", word, name);
+        fe_error(&m->diag, "E049", s->span, "there are two %s called `%s`",
+                 s->kind == AST_LOSS ? "losses" : s->kind == AST_METRIC ? "metrics" : "outputs", name);
         return;
     }
     const fe_ast *v = s->kid[0];
