@@ -6,7 +6,7 @@
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/plan.h"
 
-enum { BLOCK_WORK = 4 << 20, CHUNK = 1 << 14, MAX_GRAD_BLOCKS = 16, MAX_BLOCKS = 64 };
+enum { BLOCK_WORK = 4 << 20, CHUNK = 1 << 12, MAX_GRAD_BLOCKS = 16, MAX_BLOCKS = 64, GRAD_POSITIONS = 1024, LINE = 16 };
 enum { WHOLE, LAST, VARIANTS };
 
 typedef struct region { /* in the shared workspace */
@@ -114,6 +114,8 @@ static void choose_blocks(dnn_conv *d) {
     int64_t most = c->kind == MPC_CONV_GRAD_WEIGHT ? MAX_GRAD_BLOCKS : MAX_BLOCKS;
     d->block = divide_up(BLOCK_WORK, work > 0 ? work : 1);
     if (d->block < divide_up(c->n, most)) d->block = divide_up(c->n, most);
+    if (c->kind == MPC_CONV_GRAD_WEIGHT && d->block * c->oh * c->ow < GRAD_POSITIONS) /* a block costs a pass over all weights */
+        d->block = divide_up(GRAD_POSITIONS, c->oh * c->ow);
     if (d->block > c->n) d->block = c->n;
     d->blocks = divide_up(c->n, d->block);
     d->last = c->n - (d->blocks - 1) * d->block;
@@ -143,6 +145,12 @@ static void convert_output(void *user, int64_t unit, unsigned thread) {
 static void reorder_weights(void *user, int64_t unit, unsigned thread) { mpc_dnn_run(((const dnn_conv *)user)->reorder_calls[unit], thread); }
 static void run_block(void *user, int64_t unit, unsigned thread) { mpc_dnn_run(((const dnn_conv *)user)->calls[unit], thread); }
 
+/* Regions are whole cache lines. */
+static void add_lines(float *restrict sum, const float *restrict other, int64_t n) {
+    for (int64_t i = 0; i < n; i += LINE)
+        for (int k = 0; k < LINE; k++) sum[i + k] += other[i + k];
+}
+
 /* Adds the whole blocks' partial gradients, block by block, into the first. */
 static void add_partials(void *user, int64_t unit, unsigned thread) {
     (void)thread;
@@ -152,8 +160,7 @@ static void add_partials(void *user, int64_t unit, unsigned thread) {
     int64_t whole = d->blocks - (d->ops[LAST] != NULL);
     float *sum = d->partial.data;
     for (int64_t b = 1; b < whole; b++) {
-        const float *other = sum + b * floats;
-        for (int64_t i = begin; i < end; i++) sum[i] += other[i];
+        add_lines(sum + begin, sum + b * floats + begin, end - begin);
     }
 }
 
