@@ -1,6 +1,7 @@
-/* GFLOP/s of the cpu device's matmul launches by shape, format and number of threads, beside the f32 peak of one thread measured in the
- * same run (a register tile on panels that stay in the first-level cache). Best of many short rounds, since the machine may be shared.
- *   ninja -C build/release bench_matmul && build/release/tests/runtime/bench_matmul [MxNxK] */
+/* GFLOP/s of the cpu device's matmul launches by shape, format and number of threads, beside the f32 peak of one thread
+ * measured in the same run (a register tile on panels that stay in the first-level cache). Best of many short rounds,
+ * since the machine may be shared. ninja -C build/release bench_matmul && build/release/tests/runtime/bench_matmul
+ * [MxNxK] */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -27,7 +28,8 @@ static double f32_peak(void) {
     enum { K = 256, REPEAT = 2000 };
     const mpc_gemm_isa *isa = mpc_gemm_isa_best();
     static float a[K * 64], b[K * 64], c[64 * 64];
-    mpc_micro tile = {.a = a, .b = b, .a_row = 1, .a_col = isa->rows, .b_row = isa->columns, .k = K, .c = c, .c_row = isa->columns};
+    mpc_micro tile = {
+        .a = a, .b = b, .a_row = 1, .a_col = isa->rows, .b_row = isa->columns, .k = K, .c = c, .c_row = isa->columns};
     double best = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
         double begin = now();
@@ -40,9 +42,23 @@ static double f32_peak(void) {
 
 static mpc_launch make_launch(const bench_case *c, mpc_format format) {
     mpc_launch launch = {.kind = MPC_LAUNCH_MATMUL, .name = "bench"};
-    launch.matmul = (mpc_matmul){.a.buffer = 0, .b.buffer = 1, .c.buffer = 2, .fa = format, .fb = format, .fc = format, .acc = MPC_FMT_f32,
-                                 .m = c->m, .n = c->n, .k = c->k, .a_row = c->ta ? 1 : c->k, .a_col = c->ta ? c->m : 1,
-                                 .b_row = c->tb ? 1 : c->n, .b_col = c->tb ? c->k : 1, .c_row = c->n, .c_col = 1, .batch = {1, 1, 1}};
+    launch.matmul = (mpc_matmul){.a.buffer = 0,
+                                 .b.buffer = 1,
+                                 .c.buffer = 2,
+                                 .fa = format,
+                                 .fb = format,
+                                 .fc = format,
+                                 .acc = MPC_FMT_f32,
+                                 .m = c->m,
+                                 .n = c->n,
+                                 .k = c->k,
+                                 .a_row = c->ta ? 1 : c->k,
+                                 .a_col = c->ta ? c->m : 1,
+                                 .b_row = c->tb ? 1 : c->n,
+                                 .b_col = c->tb ? c->k : 1,
+                                 .c_row = c->n,
+                                 .c_col = 1,
+                                 .batch = {1, 1, 1}};
     return launch;
 }
 
@@ -82,8 +98,9 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
     mpc_binding binding = {.buffers = buffers, .scratch = blocks[3].data, .scratch_stride = stride, .threads = threads};
     if (ready && plan->bind(plan, &binding)) {
         double products = (double)c->m * (double)c->n * (double)c->k, seconds = best_seconds(plan, pool, products);
-        printf("%-5s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(format)->name, (long)c->m, (long)c->n, (long)c->k,
-               c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6, 2e-9 * products / seconds, plan->implementation);
+        printf("%-5s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(format)->name,
+               (long)c->m, (long)c->n, (long)c->k, c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6,
+               2e-9 * products / seconds, plan->implementation);
     }
     for (int i = 0; i < 4; i++) mpc_block_destroy(&blocks[i]);
     mpc_pool_destroy(pool);
@@ -92,8 +109,9 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
 }
 
 int main(int argc, char **argv) {
-    static const bench_case fixed[] = {{512, 1024, 1024, false, false}, {512, 1024, 1024, false, true}, {1024, 1024, 512, true, false},
-                                       {128, 512, 784, false, false},   {32, 64, 64, false, false},     {32, 64, 64, false, true}};
+    static const bench_case fixed[] = {{512, 1024, 1024, false, false}, {512, 1024, 1024, false, true},
+                                       {1024, 1024, 512, true, false},  {128, 512, 784, false, false},
+                                       {32, 64, 64, false, false},      {32, 64, 64, false, true}};
     static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
     bench_case own = {0};
     long m = 0, n = 0, k = 0;
@@ -102,6 +120,7 @@ int main(int argc, char **argv) {
     size_t count = own.m > 0 ? 1 : sizeof fixed / sizeof fixed[0];
     for (size_t i = 0; i < count; i++)
         for (int f = 0; f < 3; f++)
-            for (unsigned threads = 1; threads <= 2; threads++) measure(own.m > 0 ? &own : &fixed[i], formats[f], threads, false);
+            for (unsigned threads = 1; threads <= 2; threads++)
+                measure(own.m > 0 ? &own : &fixed[i], formats[f], threads, false);
     return 0;
 }

@@ -1,5 +1,6 @@
-/* Memory blocks of stores and executors. A block is touched at once, since the first touch of fresh memory is far slower than any
- * kernel and must not fall into the first step. The huge-page advice is only a wish: nothing here depends on it. */
+/* Memory blocks of stores and executors. A block is touched at once, since the first touch of fresh memory is far
+ * slower than any kernel and must not fall into the first step. The huge-page advice is only a wish: nothing here
+ * depends on it. */
 #include "runtime/block.h"
 
 #include <string.h>

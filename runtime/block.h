@@ -1,4 +1,5 @@
-/* Large zeroed memory that is touched when it is made: aligned to 64 bytes, to huge pages where it is big enough for them. */
+/* Large zeroed memory that is touched when it is made: aligned to 64 bytes, to huge pages where it is big enough for
+ * them. */
 #ifndef MPC_RUNTIME_BLOCK_H
 #define MPC_RUNTIME_BLOCK_H
 

@@ -1,5 +1,5 @@
-/* What every executor has in common: the public calls that go through its table, and the words in which a value that is not finite
- * is reported. The index in a report counts elements of the stored tensor in row-major order. */
+/* What every executor has in common: the public calls that go through its table, and the words in which a value that is
+ * not finite is reported. The index in a report counts elements of the stored tensor in row-major order. */
 #include "runtime/exec.h"
 
 #include <math.h>

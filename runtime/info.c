@@ -1,5 +1,5 @@
-/* What this machine offers, in one line each, for `mpc --version` and bug reports. Everything is found out on the spot: nothing is
- * kept between calls. */
+/* What this machine offers, in one line each, for `mpc --version` and bug reports. Everything is found out on the spot:
+ * nothing is kept between calls. */
 #include <unistd.h>
 
 #include "runtime/cpu/cpu_model.h"
@@ -41,7 +41,8 @@ bool mpc_cpu_has_native_bf16(void) {
     if (!dnn) return false;
     mpc_dnn_desc desc = {.kind = MPC_DNN_MATMUL};
     for (int i = 0; i < MPC_DNN_TENSORS; i++)
-        if (i != MPC_DNN_BIAS) desc.tensors[i] = (mpc_dnn_tensor){.rank = 2, .format = MPC_FMT_bf16, .dims = {64, 64}, .strides = {64, 1}};
+        if (i != MPC_DNN_BIAS)
+            desc.tensors[i] = (mpc_dnn_tensor){.rank = 2, .format = MPC_FMT_bf16, .dims = {64, 64}, .strides = {64, 1}};
     const mpc_dnn_op *op = mpc_dnn_create(dnn, &desc);
     bool native = op && mpc_dnn_implementation(op)[0] != 'r';
     mpc_dnn_close(dnn);

@@ -1,6 +1,7 @@
-/* The store: every state of a session in one touched block, sorted by class and format so that equal ones lie in flat regions.
- * Entries never move. An entry is found by (name, derived format): a parameter and its low copies share a name, so the name alone
- * isn't a key. Initial values depend on (seed, name, element) only, never on what else the model holds. */
+/* The store: every state of a session in one touched block, sorted by class and format so that equal ones lie in flat
+ * regions. Entries never move. An entry is found by (name, derived format): a parameter and its low copies share a
+ * name, so the name alone isn't a key. Initial values depend on (seed, name, element) only, never on what else the
+ * model holds. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -205,7 +206,8 @@ mpc_store *mpc_store_create(const mpc_graph *g, const mpc_sink *sink) {
         bool ok = collect_entries(store, g) && index_entries(store) && place_entries(store);
         const mpc_store_entry *unknown = ok ? find_unknown_init(store) : NULL;
         if (ok && !unknown) return store;
-        if (unknown) mpc_error(sink, "E650", "state `%s` has an unknown initial value `%s`", unknown->name, unknown->init);
+        if (unknown)
+            mpc_error(sink, "E650", "state `%s` has an unknown initial value `%s`", unknown->name, unknown->init);
         mpc_store_destroy(store);
         if (unknown) return NULL;
     }

@@ -1,6 +1,7 @@
-/* Convolution by oneDNN: channels-last tensors as they lie, weights in the library's own layout, reordered inside the step (weights change
- * every step). Images are cut into blocks whose size depends on the shape only; every block is one call for one thread. The weight gradient
- * adds the blocks' f32 results in their order. A primitive named `ref` or `gemm` is never used: the own kernels are faster. */
+/* Convolution by oneDNN: channels-last tensors as they lie, weights in the library's own layout, reordered inside the
+ * step (weights change every step). Images are cut into blocks whose size depends on the shape only; every block is one
+ * call for one thread. The weight gradient adds the blocks' f32 results in their order. A primitive named `ref` or
+ * `gemm` is never used: the own kernels are faster. */
 #include <string.h>
 
 #include "runtime/cpu/onednn.h"
@@ -26,9 +27,9 @@ typedef struct dnn_conv {
     mpc_dnn *dnn;
     mpc_arena *arena;
     const mpc_gemm_isa *isa;
-    mpc_format fx, fw, fy; /* what the primitive sees; f32 where a tensor is widened */
-    int64_t block, blocks, last; /* images in a block, in the last one */
-    mpc_dnn_op *ops[VARIANTS]; /* LAST is NULL when it is like WHOLE */
+    mpc_format fx, fw, fy;          /* what the primitive sees; f32 where a tensor is widened */
+    int64_t block, blocks, last;    /* images in a block, in the last one */
+    mpc_dnn_op *ops[VARIANTS];      /* LAST is NULL when it is like WHOLE */
     mpc_dnn_op *reorders[VARIANTS]; /* of the weights, to or from the library's layout */
     mpc_dnn_call **calls;
     mpc_dnn_call *reorder_calls[VARIANTS];
@@ -54,9 +55,15 @@ static mpc_dnn_tensor image(mpc_format format, int64_t n, int64_t h, int64_t w, 
 static mpc_dnn_tensor weights(const mpc_conv *c, mpc_format format, bool any) {
     int64_t cg = c->c / c->groups, og = c->oc / c->groups;
     if (c->groups == 1)
-        return (mpc_dnn_tensor){.rank = 4, .format = format, .any = any, .dims = {c->oc, c->c, c->kh, c->kw},
+        return (mpc_dnn_tensor){.rank = 4,
+                                .format = format,
+                                .any = any,
+                                .dims = {c->oc, c->c, c->kh, c->kw},
                                 .strides = {1, c->oc, c->kw * c->c * c->oc, c->c * c->oc}};
-    return (mpc_dnn_tensor){.rank = 5, .format = format, .any = any, .dims = {c->groups, og, cg, c->kh, c->kw},
+    return (mpc_dnn_tensor){.rank = 5,
+                            .format = format,
+                            .any = any,
+                            .dims = {c->groups, og, cg, c->kh, c->kw},
                             .strides = {og, 1, c->oc, c->kw * cg * c->oc, cg * c->oc}};
 }
 
@@ -66,14 +73,17 @@ static bool is_slow(const mpc_dnn_op *op) {
 }
 
 static mpc_dnn_op *create_op(const dnn_conv *d, int64_t n) {
-    static const mpc_dnn_kind kinds[] = {
-        [MPC_CONV_FORWARD] = MPC_DNN_CONV, [MPC_CONV_GRAD_INPUT] = MPC_DNN_CONV_GRAD_INPUT, [MPC_CONV_GRAD_WEIGHT] = MPC_DNN_CONV_GRAD_WEIGHT};
+    static const mpc_dnn_kind kinds[] = {[MPC_CONV_FORWARD] = MPC_DNN_CONV,
+                                         [MPC_CONV_GRAD_INPUT] = MPC_DNN_CONV_GRAD_INPUT,
+                                         [MPC_CONV_GRAD_WEIGHT] = MPC_DNN_CONV_GRAD_WEIGHT};
     const mpc_conv *c = &d->c;
     mpc_dnn_desc desc = {.kind = kinds[c->kind], .relu = c->relu};
     desc.tensors[MPC_DNN_SRC] = image(d->fx, n, c->h, c->wd, c->c);
     desc.tensors[MPC_DNN_WEIGHTS] = weights(c, d->fw, true);
     desc.tensors[MPC_DNN_DST] = image(d->fy, n, c->oh, c->ow, c->oc);
-    if (c->has_bias) desc.tensors[MPC_DNN_BIAS] = (mpc_dnn_tensor){.rank = 1, .format = MPC_FMT_f32, .dims = {c->oc}, .strides = {1}};
+    if (c->has_bias)
+        desc.tensors[MPC_DNN_BIAS] =
+            (mpc_dnn_tensor){.rank = 1, .format = MPC_FMT_f32, .dims = {c->oc}, .strides = {1}};
     for (int i = 0; i < 2; i++) {
         desc.stride[i] = c->stride[i];
         desc.dilation[i] = c->dilation[i];
@@ -114,14 +124,17 @@ static void choose_blocks(dnn_conv *d) {
     int64_t most = c->kind == MPC_CONV_GRAD_WEIGHT ? MAX_GRAD_BLOCKS : MAX_BLOCKS;
     d->block = divide_up(BLOCK_WORK, work > 0 ? work : 1);
     if (d->block < divide_up(c->n, most)) d->block = divide_up(c->n, most);
-    if (c->kind == MPC_CONV_GRAD_WEIGHT && d->block * c->oh * c->ow < GRAD_POSITIONS) /* a block costs a pass over all weights */
+    if (c->kind == MPC_CONV_GRAD_WEIGHT &&
+        d->block * c->oh * c->ow < GRAD_POSITIONS) /* a block costs a pass over all weights */
         d->block = divide_up(GRAD_POSITIONS, c->oh * c->ow);
     if (d->block > c->n) d->block = c->n;
     d->blocks = divide_up(c->n, d->block);
     d->last = c->n - (d->blocks - 1) * d->block;
 }
 
-static int variant_of(const dnn_conv *d, int64_t block) { return block + 1 == d->blocks && d->ops[LAST] ? LAST : WHOLE; }
+static int variant_of(const dnn_conv *d, int64_t block) {
+    return block + 1 == d->blocks && d->ops[LAST] ? LAST : WHOLE;
+}
 
 /* ---- phases ---- */
 
@@ -142,8 +155,12 @@ static void convert_output(void *user, int64_t unit, unsigned thread) {
     d->isa->from_f32(t->format, t->wide + begin, mpc_at_mutable(t->low, t->format, begin), left < CHUNK ? left : CHUNK);
 }
 
-static void reorder_weights(void *user, int64_t unit, unsigned thread) { mpc_dnn_run(((const dnn_conv *)user)->reorder_calls[unit], thread); }
-static void run_block(void *user, int64_t unit, unsigned thread) { mpc_dnn_run(((const dnn_conv *)user)->calls[unit], thread); }
+static void reorder_weights(void *user, int64_t unit, unsigned thread) {
+    mpc_dnn_run(((const dnn_conv *)user)->reorder_calls[unit], thread);
+}
+static void run_block(void *user, int64_t unit, unsigned thread) {
+    mpc_dnn_run(((const dnn_conv *)user)->calls[unit], thread);
+}
 
 /* Regions are whole cache lines. */
 static void add_lines(float *restrict sum, const float *restrict other, int64_t n) {
@@ -187,7 +204,9 @@ static void add_region(mpc_plan *plan, region *r, uint64_t bytes) {
     plan->shared_bytes += (bytes + 63) & ~(uint64_t)63;
 }
 
-static void place_region(region *r, const mpc_binding *b) { r->data = r->bytes ? (float *)(b->shared + r->offset) : NULL; }
+static void place_region(region *r, const mpc_binding *b) {
+    r->data = r->bytes ? (float *)(b->shared + r->offset) : NULL;
+}
 
 static uint64_t float_bytes(int64_t elements) { return (uint64_t)elements * sizeof(float); }
 
@@ -207,7 +226,8 @@ static void lay_out(dnn_conv *d, mpc_plan *plan) {
     if (gradient) add_region(plan, &d->partial, (uint64_t)d->blocks * d->layout[WHOLE].bytes + d->layout[LAST].bytes);
 }
 
-static void add_conversion(dnn_conv *d, mpc_format format, void *low, const region *wide, int64_t elements, bool result) {
+static void add_conversion(dnn_conv *d, mpc_format format, void *low, const region *wide, int64_t elements,
+                           bool result) {
     if (!wide->data) return;
     conversion t = {.format = format, .low = low, .wide = wide->data, .elements = elements};
     if (result) d->out = t;
@@ -218,7 +238,8 @@ static mpc_dnn_call *bind_reorder(const dnn_conv *d, int v, uint8_t *w) {
     void *data[MPC_DNN_TENSORS] = {0};
     bool gradient = d->c.kind == MPC_CONV_GRAD_WEIGHT;
     uint8_t *partial = (uint8_t *)d->partial.data;
-    if (gradient) data[MPC_DNN_SRC] = v == WHOLE ? partial : partial + (uint64_t)(d->blocks - 1) * d->layout[WHOLE].bytes;
+    if (gradient)
+        data[MPC_DNN_SRC] = v == WHOLE ? partial : partial + (uint64_t)(d->blocks - 1) * d->layout[WHOLE].bytes;
     else data[MPC_DNN_SRC] = w;
     data[MPC_DNN_DST] = gradient ? d->plain[v].data : d->layout[v].data;
     return mpc_dnn_bind(d->reorders[v], data);
@@ -230,7 +251,8 @@ static mpc_dnn_call *bind_block(const dnn_conv *d, int64_t block, uint8_t *x, ui
     data[MPC_DNN_SRC] = mpc_at_mutable(x, d->fx, x_elements(&d->c, block * d->block));
     data[MPC_DNN_DST] = mpc_at_mutable(y, d->fy, y_elements(&d->c, block * d->block));
     data[MPC_DNN_BIAS] = bias;
-    if (d->c.kind == MPC_CONV_GRAD_WEIGHT) data[MPC_DNN_WEIGHTS] = (uint8_t *)d->partial.data + (uint64_t)block * d->layout[WHOLE].bytes;
+    if (d->c.kind == MPC_CONV_GRAD_WEIGHT)
+        data[MPC_DNN_WEIGHTS] = (uint8_t *)d->partial.data + (uint64_t)block * d->layout[WHOLE].bytes;
     else data[MPC_DNN_WEIGHTS] = d->layout[v].data;
     return mpc_dnn_bind(d->ops[v], data);
 }
@@ -279,14 +301,16 @@ static void add_phases(dnn_conv *d, mpc_plan *plan) {
     const mpc_conv *c = &d->c;
     int64_t reorders = 1 + (d->ops[LAST] != NULL);
     const int64_t inputs[3] = {d->wide_x.bytes && c->kind != MPC_CONV_GRAD_INPUT ? x_elements(c, c->n) : 0,
-                               d->wide_w.bytes ? w_elements(c) : 0, d->wide_y.bytes && c->kind != MPC_CONV_FORWARD ? y_elements(c, c->n) : 0};
+                               d->wide_w.bytes ? w_elements(c) : 0,
+                               d->wide_y.bytes && c->kind != MPC_CONV_FORWARD ? y_elements(c, c->n) : 0};
     int count = 0;
     for (int i = 0; i < 3; i++)
         if (inputs[i] > 0) d->in_units[count++] = divide_up(inputs[i], CHUNK);
     if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1], 0);
     if (c->kind == MPC_CONV_GRAD_WEIGHT) {
         mpc_plan_add_phase(plan, run_block, d, d->blocks, 0);
-        mpc_plan_add_phase(plan, add_partials, d, divide_up((int64_t)(d->layout[WHOLE].bytes / sizeof(float)), CHUNK), 0);
+        mpc_plan_add_phase(plan, add_partials, d, divide_up((int64_t)(d->layout[WHOLE].bytes / sizeof(float)), CHUNK),
+                           0);
         mpc_plan_add_phase(plan, finish_weights, d, 1, 0);
         return;
     }
@@ -302,9 +326,11 @@ static bool native_formats(const mpc_conv *c, dnn_conv *d) {
     d->fx = c->fx;
     d->fw = c->kind == MPC_CONV_GRAD_WEIGHT ? MPC_FMT_f32 : c->fw;
     d->fy = c->fy;
-    mpc_format read_a = c->kind == MPC_CONV_GRAD_INPUT ? c->fy : c->fx, read_b = c->kind == MPC_CONV_GRAD_WEIGHT ? c->fy : c->fw;
+    mpc_format read_a = c->kind == MPC_CONV_GRAD_INPUT ? c->fy : c->fx,
+               read_b = c->kind == MPC_CONV_GRAD_WEIGHT ? c->fy : c->fw;
     mpc_format result = c->kind == MPC_CONV_FORWARD ? c->fy : c->kind == MPC_CONV_GRAD_INPUT ? c->fx : MPC_FMT_f32;
-    return read_a == read_b && (read_a == MPC_FMT_bf16 || read_a == MPC_FMT_f32) && (result == read_a || result == MPC_FMT_f32);
+    return read_a == read_b && (read_a == MPC_FMT_bf16 || read_a == MPC_FMT_f32) &&
+           (result == read_a || result == MPC_FMT_f32);
 }
 
 static mpc_plan *try_plan(const mpc_plan_env *env, const mpc_conv *conv, bool widen) {

@@ -1,6 +1,7 @@
-/* Convolution on the own matrix product, for machines without oneDNN and for what the library has no good primitive for. All three kinds
- * gather the values under the kernel window into a matrix (widened to f32) and multiply: forward by the weights as they lie, the input
- * gradient by weights transposed once per launch, the weight gradient by dy, adding up positions in their order. */
+/* Convolution on the own matrix product, for machines without oneDNN and for what the library has no good primitive
+ * for. All three kinds gather the values under the kernel window into a matrix (widened to f32) and multiply: forward
+ * by the weights as they lie, the input gradient by weights transposed once per launch, the weight gradient by dy,
+ * adding up positions in their order. */
 #include <string.h>
 
 #include "runtime/cpu/plan.h"
@@ -54,7 +55,9 @@ static void gather_input(const own_conv *o, int64_t n, int64_t oy, int64_t ox, i
         for (int64_t kx = 0; kx < c->kw; kx++, to += o->c_group) {
             int64_t y = input_at(&wy, oy, ky), x = input_at(&wx, ox, kx);
             if (y < 0 || x < 0) memset(to, 0, (size_t)o->c_group * sizeof *to);
-            else o->isa->to_f32(c->fx, mpc_at(o->x, c->fx, ((n * c->h + y) * c->wd + x) * c->c + group * o->c_group), to, o->c_group);
+            else
+                o->isa->to_f32(c->fx, mpc_at(o->x, c->fx, ((n * c->h + y) * c->wd + x) * c->c + group * o->c_group), to,
+                               o->c_group);
         }
 }
 
@@ -65,9 +68,22 @@ static void run_forward(void *user, int64_t unit, unsigned thread) {
     int64_t first = block * POSITIONS, count = c->oh * c->ow - first < POSITIONS ? c->oh * c->ow - first : POSITIONS;
     int64_t k = c->kh * c->kw * o->c_group;
     float *rows = align_floats(o->scratch + thread * o->scratch_stride);
-    for (int64_t i = 0; i < count; i++) gather_input(o, n, (first + i) / c->ow, (first + i) % c->ow, group, rows + i * k);
-    mpc_gemm g = {.fa = MPC_FMT_f32, .fb = c->fw, .fc = c->fy, .a = rows, .relu = c->relu, .m = count, .n = o->oc_group, .k = k,
-                  .a_row = k, .a_col = 1, .b_row = c->oc, .b_col = 1, .c_row = c->oc, .c_col = 1};
+    for (int64_t i = 0; i < count; i++)
+        gather_input(o, n, (first + i) / c->ow, (first + i) % c->ow, group, rows + i * k);
+    mpc_gemm g = {.fa = MPC_FMT_f32,
+                  .fb = c->fw,
+                  .fc = c->fy,
+                  .a = rows,
+                  .relu = c->relu,
+                  .m = count,
+                  .n = o->oc_group,
+                  .k = k,
+                  .a_row = k,
+                  .a_col = 1,
+                  .b_row = c->oc,
+                  .b_col = 1,
+                  .c_row = c->oc,
+                  .c_col = 1};
     g.b = mpc_at(o->w, c->fw, group * o->oc_group);
     g.c = mpc_at_mutable((void *)(uintptr_t)o->y, c->fy, (n * c->oh * c->ow + first) * c->oc + group * o->oc_group);
     g.bias = o->bias ? o->bias + group * o->oc_group : NULL;
@@ -82,8 +98,13 @@ static void transpose_weights(void *user, int64_t unit, unsigned thread) {
     const mpc_conv *c = o->c;
     int64_t kernel = c->kh * c->kw, group = unit / kernel, at = unit % kernel;
     float *to = o->transposed + (group * kernel + at) * o->oc_group * o->c_group;
-    mpc_pack panel = {.from = mpc_at(o->w, c->fw, at * o->c_group * c->oc + group * o->oc_group), .format = c->fw,
-                      .lane_stride = c->oc, .k_stride = 1, .lanes = o->c_group, .width = o->c_group, .k = o->oc_group};
+    mpc_pack panel = {.from = mpc_at(o->w, c->fw, at * o->c_group * c->oc + group * o->oc_group),
+                      .format = c->fw,
+                      .lane_stride = c->oc,
+                      .k_stride = 1,
+                      .lanes = o->c_group,
+                      .width = o->c_group,
+                      .k = o->oc_group};
     o->isa->pack(&panel, to); /* [oc/groups][c/groups] */
 }
 
@@ -95,7 +116,9 @@ static void gather_output(const own_conv *o, int64_t n, int64_t iy, int64_t ix, 
         for (int64_t kx = 0; kx < c->kw; kx++, to += o->oc_group) {
             int64_t y = output_at(&wy, iy, ky), x = output_at(&wx, ix, kx);
             if (y < 0 || x < 0) memset(to, 0, (size_t)o->oc_group * sizeof *to);
-            else o->isa->to_f32(c->fy, mpc_at(o->y, c->fy, ((n * c->oh + y) * c->ow + x) * c->oc + group * o->oc_group), to, o->oc_group);
+            else
+                o->isa->to_f32(c->fy, mpc_at(o->y, c->fy, ((n * c->oh + y) * c->ow + x) * c->oc + group * o->oc_group),
+                               to, o->oc_group);
         }
 }
 
@@ -106,9 +129,22 @@ static void run_grad_input(void *user, int64_t unit, unsigned thread) {
     int64_t first = block * POSITIONS, count = c->h * c->wd - first < POSITIONS ? c->h * c->wd - first : POSITIONS;
     int64_t k = c->kh * c->kw * o->oc_group;
     float *rows = align_floats(o->scratch + thread * o->scratch_stride);
-    for (int64_t i = 0; i < count; i++) gather_output(o, n, (first + i) / c->wd, (first + i) % c->wd, group, rows + i * k);
-    mpc_gemm g = {.fa = MPC_FMT_f32, .fb = MPC_FMT_f32, .fc = c->fx, .a = rows, .b = o->transposed + group * k * o->c_group, .m = count,
-                  .n = o->c_group, .k = k, .a_row = k, .a_col = 1, .b_row = o->c_group, .b_col = 1, .c_row = c->c, .c_col = 1};
+    for (int64_t i = 0; i < count; i++)
+        gather_output(o, n, (first + i) / c->wd, (first + i) % c->wd, group, rows + i * k);
+    mpc_gemm g = {.fa = MPC_FMT_f32,
+                  .fb = MPC_FMT_f32,
+                  .fc = c->fx,
+                  .a = rows,
+                  .b = o->transposed + group * k * o->c_group,
+                  .m = count,
+                  .n = o->c_group,
+                  .k = k,
+                  .a_row = k,
+                  .a_col = 1,
+                  .b_row = o->c_group,
+                  .b_col = 1,
+                  .c_row = c->c,
+                  .c_col = 1};
     g.c = mpc_at_mutable((void *)(uintptr_t)o->x, c->fx, (n * c->h * c->wd + first) * c->c + group * o->c_group);
     mpc_gemm_run(&g, o->isa, rows + POSITIONS * k);
 }
@@ -123,7 +159,9 @@ static void gather_element(const own_conv *o, int64_t first, int64_t count, int6
         int64_t n = p / (c->oh * c->ow), at = p % (c->oh * c->ow);
         int64_t y = input_at(&wy, at / c->ow, element / c->kw), x = input_at(&wx, at % c->ow, element % c->kw);
         if (y < 0 || x < 0) memset(to, 0, (size_t)o->c_group * sizeof *to);
-        else o->isa->to_f32(c->fx, mpc_at(o->x, c->fx, ((n * c->h + y) * c->wd + x) * c->c + group * o->c_group), to, o->c_group);
+        else
+            o->isa->to_f32(c->fx, mpc_at(o->x, c->fx, ((n * c->h + y) * c->wd + x) * c->c + group * o->c_group), to,
+                           o->c_group);
     }
 }
 
@@ -137,13 +175,27 @@ static void run_grad_weight(void *user, int64_t unit, unsigned thread) {
     for (int64_t first = 0; first < positions; first += WEIGHT_POSITIONS) {
         int64_t count = positions - first < WEIGHT_POSITIONS ? positions - first : WEIGHT_POSITIONS;
         gather_element(o, first, count, element, group, rows);
-        mpc_gemm g = {.fa = MPC_FMT_f32, .fb = c->fy, .fc = MPC_FMT_f32, .a = rows, .c = sums, .add = true, .m = o->c_group, .n = o->oc_group,
-                      .k = count, .a_row = 1, .a_col = o->c_group, .b_row = c->oc, .b_col = 1, .c_row = o->oc_group, .c_col = 1};
+        mpc_gemm g = {.fa = MPC_FMT_f32,
+                      .fb = c->fy,
+                      .fc = MPC_FMT_f32,
+                      .a = rows,
+                      .c = sums,
+                      .add = true,
+                      .m = o->c_group,
+                      .n = o->oc_group,
+                      .k = count,
+                      .a_row = 1,
+                      .a_col = o->c_group,
+                      .b_row = c->oc,
+                      .b_col = 1,
+                      .c_row = o->oc_group,
+                      .c_col = 1};
         g.b = mpc_at(o->y, c->fy, first * c->oc + group * o->oc_group);
         mpc_gemm_run(&g, o->isa, rest);
     }
     for (int64_t i = 0; i < o->c_group; i++) {
-        void *row = mpc_at_mutable((void *)(uintptr_t)o->w, c->fw, (element * o->c_group + i) * c->oc + group * o->oc_group);
+        void *row =
+            mpc_at_mutable((void *)(uintptr_t)o->w, c->fw, (element * o->c_group + i) * c->oc + group * o->oc_group);
         o->isa->from_f32(c->fw, sums + i * o->oc_group, row, o->oc_group);
     }
 }
@@ -166,7 +218,8 @@ static void plan_forward(mpc_plan *plan, own_conv *o) {
     const mpc_conv *c = o->c;
     int64_t k = c->kh * c->kw * o->c_group;
     o->blocks = divide_up(c->oh * c->ow, POSITIONS);
-    plan->scratch_bytes = (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->oc_group, k);
+    plan->scratch_bytes =
+        (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->oc_group, k);
     mpc_plan_add_phase(plan, run_forward, o, c->n * o->blocks * c->groups, 0);
 }
 
@@ -175,7 +228,8 @@ static void plan_grad_input(mpc_plan *plan, own_conv *o) {
     int64_t k = c->kh * c->kw * o->oc_group;
     o->blocks = divide_up(c->h * c->wd, POSITIONS);
     plan->shared_bytes = (uint64_t)(c->groups * k * o->c_group) * sizeof(float);
-    plan->scratch_bytes = (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->c_group, k);
+    plan->scratch_bytes =
+        (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->c_group, k);
     mpc_plan_add_phase(plan, transpose_weights, o, c->groups * c->kh * c->kw, 0);
     mpc_plan_add_phase(plan, run_grad_input, o, c->n * o->blocks * c->groups, 0);
 }
@@ -209,7 +263,8 @@ mpc_plan *mpc_conv_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     const mpc_format formats[] = {c->fx, c->fw, c->fy};
     for (int i = 0; i < 3; i++)
         if (!mpc_gemm_supports(formats[i])) {
-            mpc_error(env->sink, "E652", "%s: the cpu device has no convolution of %s", launch->name, mpc_format_get(formats[i])->name);
+            mpc_error(env->sink, "E652", "%s: the cpu device has no convolution of %s", launch->name,
+                      mpc_format_get(formats[i])->name);
             return NULL;
         }
     mpc_plan *plan = mpc_conv_plan_onednn(env, c);

@@ -1,6 +1,7 @@
-/* The `cpu` device: loading turns a program into plans with addresses, a step walks them. Everything that can fail or allocate happens
- * in load; in a step only the pool's futex calls the system. The control states are saved before each step (a few hundred bytes), so that
- * a step that found a value that isn't finite can be run again with the same random numbers. */
+/* The `cpu` device: loading turns a program into plans with addresses, a step walks them. Everything that can fail or
+ * allocate happens in load; in a step only the pool's futex calls the system. The control states are saved before each
+ * step (a few hundred bytes), so that a step that found a value that isn't finite can be run again with the same random
+ * numbers. */
 #include "runtime/cpu/cpu_exec.h"
 
 #include <string.h>
@@ -26,7 +27,9 @@ static mpc_status cpu_step(mpc_exec *e) {
 }
 
 static void *cpu_input(mpc_exec *e, uint32_t index) { return ((mpc_cpu_exec *)e)->buffers[e->inputs[index].buffer]; }
-static const void *cpu_output(mpc_exec *e, uint32_t index) { return ((mpc_cpu_exec *)e)->buffers[e->outputs[index].buffer]; }
+static const void *cpu_output(mpc_exec *e, uint32_t index) {
+    return ((mpc_cpu_exec *)e)->buffers[e->outputs[index].buffer];
+}
 
 static void cpu_destroy(mpc_exec *e) {
     mpc_cpu_exec *x = (mpc_cpu_exec *)e;
@@ -59,7 +62,9 @@ static const mpc_exec_vtable cpu_vtable = {
     .memory = cpu_memory,
 };
 
-const char *mpc_cpu_implementation(const mpc_exec *e, uint32_t index) { return ((const mpc_cpu_exec *)e)->launches[index].plan->implementation; }
+const char *mpc_cpu_implementation(const mpc_exec *e, uint32_t index) {
+    return ((const mpc_cpu_exec *)e)->launches[index].plan->implementation;
+}
 uint32_t mpc_cpu_compiled(const mpc_exec *e) { return mpc_jit_compiled(((const mpc_cpu_exec *)e)->jit); }
 
 /* ---- load ---- */
@@ -88,7 +93,11 @@ static mpc_plan *plan_launch(mpc_cpu_exec *x, const mpc_plan_env *env, const mpc
 }
 
 static bool make_plans(mpc_cpu_exec *x) {
-    mpc_plan_env env = {.arena = x->arena, .isa = mpc_gemm_isa_best(), .dnn = x->dnn, .threads = mpc_pool_threads(x->pool), .sink = x->sink};
+    mpc_plan_env env = {.arena = x->arena,
+                        .isa = mpc_gemm_isa_best(),
+                        .dnn = x->dnn,
+                        .threads = mpc_pool_threads(x->pool),
+                        .sink = x->sink};
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         mpc_plan *plan = plan_launch(x, &env, &x->program->launches[i]);
         if (!plan) return false;
@@ -119,7 +128,8 @@ static uint8_t *place_value(const mpc_cpu_exec *x, const mpc_buffer *b) {
     uint64_t offset = 0;
     for (uint32_t i = 0; i < x->program->input_count; i++) {
         const mpc_buffer *in = &x->program->buffers[x->program->inputs[i].buffer];
-        if (b->offset >= in->offset && b->offset + b->bytes <= in->offset + in->bytes) return x->inputs.data + offset + (b->offset - in->offset);
+        if (b->offset >= in->offset && b->offset + b->bytes <= in->offset + in->bytes)
+            return x->inputs.data + offset + (b->offset - in->offset);
         offset += mpc_align64(in->bytes);
     }
     return x->memory + b->offset;
@@ -127,7 +137,8 @@ static uint8_t *place_value(const mpc_cpu_exec *x, const mpc_buffer *b) {
 
 static bool make_input_memory(mpc_cpu_exec *x) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < x->program->input_count; i++) bytes += mpc_align64(x->program->buffers[x->program->inputs[i].buffer].bytes);
+    for (uint32_t i = 0; i < x->program->input_count; i++)
+        bytes += mpc_align64(x->program->buffers[x->program->inputs[i].buffer].bytes);
     return mpc_block_create(&x->inputs, bytes);
 }
 
@@ -141,15 +152,21 @@ static mpc_status place_buffers(mpc_cpu_exec *x) {
         }
         const mpc_store_entry *entry = mpc_store_find(x->store, b->state, b->derived);
         if (!entry || entry->bytes != b->bytes || entry->type.format != b->type.format)
-            return mpc_error(x->sink, "E651", "state `%s` of this program is not among the states of the session, or has another shape there", b->state);
+            return mpc_error(
+                x->sink, "E651",
+                "state `%s` of this program is not among the states of the session, or has another shape there",
+                b->state);
         x->buffers[i] = entry->data;
     }
     return MPC_OK;
 }
 
 static mpc_status bind_plans(mpc_cpu_exec *x) {
-    mpc_binding binding = {.buffers = x->buffers, .shared = x->memory + x->shared_offset, .scratch = x->memory + x->scratch_offset,
-                           .scratch_stride = x->scratch_stride, .threads = mpc_pool_threads(x->pool)};
+    mpc_binding binding = {.buffers = x->buffers,
+                           .shared = x->memory + x->shared_offset,
+                           .scratch = x->memory + x->scratch_offset,
+                           .scratch_stride = x->scratch_stride,
+                           .threads = mpc_pool_threads(x->pool)};
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         const mpc_launch *launch = &x->program->launches[i];
         if (!x->launches[i].plan->bind(x->launches[i].plan, &binding)) return MPC_NO_MEMORY;
@@ -175,14 +192,17 @@ static bool make_tables(mpc_cpu_exec *x, const mpc_exec_options *options) {
 
 static bool needs_onednn(const mpc_program *p) {
     for (uint32_t i = 0; i < p->launch_count; i++)
-        if (p->launches[i].kind == MPC_LAUNCH_CONV || (p->launches[i].kind == MPC_LAUNCH_MATMUL && p->launches[i].flops > 1e6)) return true;
+        if (p->launches[i].kind == MPC_LAUNCH_CONV ||
+            (p->launches[i].kind == MPC_LAUNCH_MATMUL && p->launches[i].flops > 1e6))
+            return true;
     return false;
 }
 
 static mpc_status load(mpc_cpu_exec *x, const mpc_exec_options *options) {
     if (!make_tables(x, options)) return MPC_NO_MEMORY;
     if (!x->dnn && !options->no_onednn && needs_onednn(x->program) && mpc_store_first_time(x->store))
-        mpc_warn(x->sink, "W160", (mpc_span){0}, "oneDNN wasn't found (libdnnl): matmul and convolution use mpc's own, slower kernels");
+        mpc_warn(x->sink, "W160", (mpc_span){0},
+                 "oneDNN wasn't found (libdnnl): matmul and convolution use mpc's own, slower kernels");
     mpc_jit_options jit = {.compiler = options->compiler, .cache_dir = options->cache_dir};
     const mpc_program *p = x->program;
     x->jit = mpc_jit_load(p->prelude ? p->prelude : "", p->kernels, p->kernel_count, &jit, x->functions, x->sink);
@@ -196,7 +216,8 @@ static mpc_status load(mpc_cpu_exec *x, const mpc_exec_options *options) {
     return status;
 }
 
-mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink) {
+mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options,
+                       const mpc_sink *sink) {
     static const mpc_exec_options defaults = {0};
     mpc_status status = MPC_NO_MEMORY;
     mpc_cpu_exec *x = mpc_alloc(sizeof *x);

@@ -23,10 +23,10 @@ typedef struct mpc_cpu_exec {
     mpc_kernel_fn *functions;
     mpc_cpu_launch *launches;
     uint8_t **buffers; /* address by buffer id */
-    uint8_t *memory; /* the store's workspace: the program's arena, workspace of one launch, scratch of each thread */
-    mpc_block own; /* instead of it, when the store's can't grow */
-    mpc_block inputs; /* each executor has its own: a batch may be written once and used in many steps */
-    void *control; /* the control states before the last step */
+    uint8_t *memory;   /* the store's workspace: the program's arena, workspace of one launch, scratch of each thread */
+    mpc_block own;     /* instead of it, when the store's can't grow */
+    mpc_block inputs;  /* each executor has its own: a batch may be written once and used in many steps */
+    void *control;     /* the control states before the last step */
     uint64_t memory_bytes, shared_offset, scratch_offset, shared_bytes, scratch_stride;
 } mpc_cpu_exec;
 

@@ -1,12 +1,13 @@
-/* Processor name and features, read from /proc/cpuinfo: the same for every architecture of Linux. Only the lines that describe the
- * model go into the key, since others (clock, core number) change from read to read. */
+/* Processor name and features, read from /proc/cpuinfo: the same for every architecture of Linux. Only the lines that
+ * describe the model go into the key, since others (clock, core number) change from read to read. */
 #include "runtime/cpu/cpu_model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const key_lines[] = {"vendor_id",       "cpu family", "model",        "stepping", "model name", "flags",
-                                        "CPU implementer", "CPU part",   "CPU variant",  "Features", "isa"};
+static const char *const key_lines[] = {"vendor_id", "cpu family",      "model",    "stepping",    "model name",
+                                        "flags",     "CPU implementer", "CPU part", "CPU variant", "Features",
+                                        "isa"};
 
 static bool is_key_line(const char *line) {
     size_t length = strcspn(line, "\t:");

@@ -1,5 +1,6 @@
-/* Blocking around the register tiles: k in blocks that keep a panel of b in the second-level cache, panels packed (and widened to f32)
- * unless they already lie well. More than one block of k accumulates in an f32 tile in scratch memory, so a low result is still rounded once. */
+/* Blocking around the register tiles: k in blocks that keep a panel of b in the second-level cache, panels packed (and
+ * widened to f32) unless they already lie well. More than one block of k accumulates in an f32 tile in scratch memory,
+ * so a low result is still rounded once. */
 #include "runtime/cpu/gemm.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct run_state {
     const mpc_gemm *g;
     const mpc_gemm_isa *isa;
     float *packed_a, *packed_b; /* all panels of this block of k */
-    float *sums; /* NULL: k is one block */
+    float *sums;                /* NULL: k is one block */
     int64_t sums_row;
     bool direct_a, direct_b;
 } run_state;
@@ -25,7 +26,8 @@ typedef struct run_state {
 static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 bool mpc_gemm_supports(mpc_format format) {
-    return format == MPC_FMT_f32 || format == MPC_FMT_bf16 || format == MPC_FMT_f16 || format == MPC_FMT_f8e4m3 || format == MPC_FMT_f8e5m2;
+    return format == MPC_FMT_f32 || format == MPC_FMT_bf16 || format == MPC_FMT_f16 || format == MPC_FMT_f8e4m3 ||
+           format == MPC_FMT_f8e5m2;
 }
 
 uint64_t mpc_gemm_scratch(const mpc_gemm_isa *isa, int64_t m, int64_t n, int64_t k) {
@@ -49,12 +51,20 @@ static void pack_block(run_state *s, const tile_range *r) {
     const mpc_gemm *g = s->g;
     if (!s->direct_a || g->m % s->isa->rows != 0) {
         int64_t begin = s->direct_a ? g->m / s->isa->rows * s->isa->rows : 0;
-        mpc_pack a = {.from = mpc_at(g->a, g->fa, r->k0 * g->a_col + begin * g->a_row), .format = g->fa, .lane_stride = g->a_row, .k_stride = g->a_col, .k = r->k};
+        mpc_pack a = {.from = mpc_at(g->a, g->fa, r->k0 * g->a_col + begin * g->a_row),
+                      .format = g->fa,
+                      .lane_stride = g->a_row,
+                      .k_stride = g->a_col,
+                      .k = r->k};
         pack_panels(s->isa, a, g->m - begin, s->isa->rows, s->packed_a + begin * r->k);
     }
     if (!s->direct_b || g->n % s->isa->columns != 0) {
         int64_t begin = s->direct_b ? g->n / s->isa->columns * s->isa->columns : 0;
-        mpc_pack b = {.from = mpc_at(g->b, g->fb, r->k0 * g->b_row + begin * g->b_col), .format = g->fb, .lane_stride = g->b_col, .k_stride = g->b_row, .k = r->k};
+        mpc_pack b = {.from = mpc_at(g->b, g->fb, r->k0 * g->b_row + begin * g->b_col),
+                      .format = g->fb,
+                      .lane_stride = g->b_col,
+                      .k_stride = g->b_row,
+                      .k = r->k};
         pack_panels(s->isa, b, g->n - begin, s->isa->columns, s->packed_b + begin * r->k);
     }
 }
@@ -103,7 +113,8 @@ static void store_tile(const run_state *s, float *sums, int64_t row_stride, int6
             s->isa->from_f32(g->fc, row, mpc_at_mutable(g->c, g->fc, at), n);
             continue;
         }
-        for (int64_t x = 0; x < n; x++) s->isa->from_f32(g->fc, row + x, mpc_at_mutable(g->c, g->fc, at + x * g->c_col), 1);
+        for (int64_t x = 0; x < n; x++)
+            s->isa->from_f32(g->fc, row + x, mpc_at_mutable(g->c, g->fc, at + x * g->c_col), 1);
     }
 }
 

@@ -1,12 +1,13 @@
-/* Own matrix product for one thread: any of the storage formats, any strides, f32 accumulation. It serves small matmuls, f16, machines
- * without oneDNN and the plain convolution; large bf16 and f32 products go to oneDNN (runtime/cpu/matmul_plan.h). */
+/* Own matrix product for one thread: any of the storage formats, any strides, f32 accumulation. It serves small
+ * matmuls, f16, machines without oneDNN and the plain convolution; large bf16 and f32 products go to oneDNN
+ * (runtime/cpu/matmul_plan.h). */
 #ifndef MPC_RUNTIME_CPU_GEMM_H
 #define MPC_RUNTIME_CPU_GEMM_H
 
 #include "ir/context.h"
 
-/* c[m,n] = act(sum_k a[m,k] b[k,n] + bias[n]); strides in elements. The sum of one element goes through k in order, in blocks of 512,
- * whatever part of c a call covers: cutting m and n changes no bit. */
+/* c[m,n] = act(sum_k a[m,k] b[k,n] + bias[n]); strides in elements. The sum of one element goes through k in order, in
+ * blocks of 512, whatever part of c a call covers: cutting m and n changes no bit. */
 typedef struct mpc_gemm {
     mpc_format fa, fb, fc; /* f32, bf16, f16, f8 */
     const void *a, *b;
@@ -29,7 +30,8 @@ typedef struct mpc_micro { /* one register tile: rows and columns are the instru
     bool relu, add; /* add: to what is in c */
 } mpc_micro;
 
-typedef struct mpc_pack { /* a panel of `width` lanes (the last ones 0 when fewer are valid) by k, lane-contiguous, as f32 */
+typedef struct mpc_pack { /* a panel of `width` lanes (the last ones 0 when fewer are valid) by k, lane-contiguous, as
+                             f32 */
     const void *from;
     mpc_format format;
     int64_t lane_stride, k_stride;
@@ -42,7 +44,7 @@ typedef struct mpc_gemm_isa {
     void (*wide)(const mpc_micro *tile);
     void (*narrow)(const mpc_micro *tile);
     void (*pack)(const mpc_pack *panel, float *to);
-    void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n); /* contiguous, exact */
+    void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n);   /* contiguous, exact */
     void (*from_f32)(mpc_format format, const float *from, void *to, int64_t n); /* contiguous, one rounding */
 } mpc_gemm_isa;
 

@@ -1,5 +1,5 @@
-/* Register tiles for AVX2 with FMA: six rows of two eight-float vectors. Compiled for that instruction set whatever the build's own is,
- * so nothing here may be called before the processor has been asked. */
+/* Register tiles for AVX2 with FMA: six rows of two eight-float vectors. Compiled for that instruction set whatever the
+ * build's own is, so nothing here may be called before the processor has been asked. */
 #include "runtime/cpu/gemm.h"
 
 #if defined(__x86_64__)

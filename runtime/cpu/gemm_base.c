@@ -1,4 +1,5 @@
-/* Register tiles for any processor: four-float vectors, multiply then add. What every other instruction set is tested against. */
+/* Register tiles for any processor: four-float vectors, multiply then add. What every other instruction set is tested
+ * against. */
 #include "runtime/cpu/gemm.h"
 
 #define ISA_NAME "baseline"

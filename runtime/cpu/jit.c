@@ -1,6 +1,7 @@
-/* Compiles a program's kernels with the system's compiler and loads them. The text is cut into a few translation units of about equal
- * size that compile side by side; each is a shared object of its own with its own key (text, compiler version, flags, processor), so
- * there is no link step. The cut depends on the text only: a program finds its objects again whatever the number of threads. */
+/* Compiles a program's kernels with the system's compiler and loads them. The text is cut into a few translation units
+ * of about equal size that compile side by side; each is a shared object of its own with its own key (text, compiler
+ * version, flags, processor), so there is no link step. The cut depends on the text only: a program finds its objects
+ * again whatever the number of threads. */
 #include "runtime/cpu/jit.h"
 
 #include <dlfcn.h>
@@ -17,8 +18,8 @@
 
 enum { MAX_UNITS = 16, UNIT_TEXT = 32 << 10 };
 
-static const char *const compile_flags[] = {"-std=gnu17", "-O3",   "-march=native", "-ffp-contract=off", "-fno-math-errno",
-                                            "-fPIC",      "-shared", "-w",          "-x",                "c"};
+static const char *const compile_flags[] = {
+    "-std=gnu17", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w", "-x", "c"};
 enum { FLAG_COUNT = sizeof compile_flags / sizeof compile_flags[0] };
 
 typedef struct jit_unit {
@@ -78,7 +79,8 @@ bool mpc_compiler_version(const char *compiler, mpc_str *out) {
     char *words[MPC_MAX_ARGUMENTS];
     uint32_t count = 0;
     mpc_str all = {0};
-    bool found = arena && split_words(mpc_compiler_command(compiler), arena, words, &count) && ask_version(words, count, &all);
+    bool found =
+        arena && split_words(mpc_compiler_command(compiler), arena, words, &count) && ask_version(words, count, &all);
     if (found) mpc_str_append_n(out, mpc_str_cstr(&all), strcspn(mpc_str_cstr(&all), "\n"));
     mpc_str_free(&all);
     mpc_arena_destroy(arena);
@@ -87,7 +89,8 @@ bool mpc_compiler_version(const char *compiler, mpc_str *out) {
 
 static bool find_compiler(mpc_jit *jit) {
     mpc_str version = {0};
-    bool found = split_words(jit->command, jit->arena, jit->words, &jit->word_count) && ask_version(jit->words, jit->word_count, &version);
+    bool found = split_words(jit->command, jit->arena, jit->words, &jit->word_count) &&
+                 ask_version(jit->words, jit->word_count, &version);
     mpc_str all = {0};
     mpc_str_printf(&all, "%s|%s|%016llx", jit->command, mpc_str_cstr(&version), (unsigned long long)mpc_cpu_key());
     for (size_t i = 0; i < FLAG_COUNT; i++) mpc_str_printf(&all, "|%s", compile_flags[i]);
@@ -96,7 +99,8 @@ static bool find_compiler(mpc_jit *jit) {
     mpc_str_free(&version);
     mpc_str_free(&all);
     if (!found)
-        mpc_error(jit->sink, "E660", "no C compiler: `%s` can't be run (set MPC_CC to one, or use --device ref)", jit->command);
+        mpc_error(jit->sink, "E660", "no C compiler: `%s` can't be run (set MPC_CC to one, or use --device ref)",
+                  jit->command);
     return found;
 }
 
@@ -112,7 +116,8 @@ static void cut_units(mpc_jit *jit, const mpc_kernel *kernels, uint32_t count) {
     for (size_t u = 0; u < wanted; u++) {
         jit_unit *unit = &jit->units[jit->unit_count++];
         unit->begin = next;
-        while (next < count && (u + 1 == wanted || done < total * (u + 1) / wanted)) done += strlen(kernels[next++].text);
+        while (next < count && (u + 1 == wanted || done < total * (u + 1) / wanted))
+            done += strlen(kernels[next++].text);
         unit->end = next;
     }
 }
@@ -133,8 +138,10 @@ static bool name_unit(mpc_jit *jit, jit_unit *unit, uint32_t number) {
     /* thread and process apart: the address of `unit` differs between loads that run at the same time */
     unsigned long long own = (unsigned long long)(uintptr_t)unit;
     unit->path = mpc_arena_printf(jit->arena, "%s/%016llx%016llx.so", jit->folder, a, b);
-    unit->source = mpc_arena_printf(jit->arena, "%s/%016llx.%ld.%llx.%u.tmp.c", jit->folder, a, (long)getpid(), own, number);
-    unit->object = mpc_arena_printf(jit->arena, "%s/%016llx.%ld.%llx.%u.tmp.so", jit->folder, a, (long)getpid(), own, number);
+    unit->source =
+        mpc_arena_printf(jit->arena, "%s/%016llx.%ld.%llx.%u.tmp.c", jit->folder, a, (long)getpid(), own, number);
+    unit->object =
+        mpc_arena_printf(jit->arena, "%s/%016llx.%ld.%llx.%u.tmp.so", jit->folder, a, (long)getpid(), own, number);
     return unit->path && unit->source && unit->object;
 }
 
@@ -149,7 +156,8 @@ static bool write_file(const char *path, const mpc_str *text) {
 
 static mpc_status start_compiler(mpc_jit *jit, jit_unit *unit) {
     if (!write_file(unit->source, &unit->text))
-        return mpc_error(jit->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", jit->folder, strerror(errno));
+        return mpc_error(jit->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", jit->folder,
+                         strerror(errno));
     char output_flag[] = "-o";
     char *arguments[MPC_MAX_ARGUMENTS];
     uint32_t n = 0;
@@ -174,8 +182,9 @@ static mpc_status finish_compiler(mpc_jit *jit, jit_unit *unit) {
     mpc_status result = MPC_OK;
     if (status != 0) {
         const char *said = mpc_str_cstr(&output);
-        result = mpc_error(jit->sink, "E661", "the C compiler `%s` failed on generated code (exit status %d); it said: %.*s", jit->command,
-                           status, (int)strnlen(said, 600), said);
+        result =
+            mpc_error(jit->sink, "E661", "the C compiler `%s` failed on generated code (exit status %d); it said: %.*s",
+                      jit->command, status, (int)strnlen(said, 600), said);
     } else if (!mpc_cache_publish(unit->object, unit->path)) {
         result = mpc_error(jit->sink, "E662", "can't write to the cache of compiled kernels, %s", jit->folder);
     }
@@ -244,8 +253,8 @@ static mpc_status build(mpc_jit *jit, const char *prelude, const mpc_kernel *ker
     return compile_missing(jit, jobs > 0 ? jobs : cores > 0 ? (unsigned)cores : 1);
 }
 
-mpc_jit *mpc_jit_load(const char *prelude, const mpc_kernel *kernels, uint32_t kernel_count, const mpc_jit_options *options,
-                      mpc_kernel_fn *functions, const mpc_sink *sink) {
+mpc_jit *mpc_jit_load(const char *prelude, const mpc_kernel *kernels, uint32_t kernel_count,
+                      const mpc_jit_options *options, mpc_kernel_fn *functions, const mpc_sink *sink) {
     mpc_jit *jit = mpc_alloc(sizeof *jit);
     if (!jit) {
         mpc_error(sink, "E901", "there isn't enough memory to compile the kernels");
@@ -255,11 +264,13 @@ mpc_jit *mpc_jit_load(const char *prelude, const mpc_kernel *kernels, uint32_t k
     mpc_status status = jit->arena ? MPC_OK : MPC_NO_MEMORY;
     if (status == MPC_OK && kernel_count > 0) {
         jit->folder = mpc_cache_folder(options->cache_dir, jit->arena);
-        if (!jit->folder) status = mpc_error(sink, "E662", "there is no folder for compiled kernels (set XDG_CACHE_HOME)");
+        if (!jit->folder)
+            status = mpc_error(sink, "E662", "there is no folder for compiled kernels (set XDG_CACHE_HOME)");
         else if (!find_compiler(jit)) status = MPC_FAILED;
         else status = build(jit, prelude, kernels, kernel_count, options->jobs);
     }
-    for (uint32_t i = 0; i < jit->unit_count && status == MPC_OK; i++) status = load_or_remake(jit, &jit->units[i], kernels, functions);
+    for (uint32_t i = 0; i < jit->unit_count && status == MPC_OK; i++)
+        status = load_or_remake(jit, &jit->units[i], kernels, functions);
     if (status == MPC_OK) return jit;
     if (status == MPC_NO_MEMORY) mpc_error(sink, "E901", "there isn't enough memory to compile the kernels");
     mpc_jit_destroy(jit);

@@ -1,5 +1,6 @@
-/* Large matmuls by oneDNN: c is cut into blocks whose size depends on the shape only; every block is one call of a primitive made for one
- * thread. At most four primitives serve all blocks (whole and last, in m and in n). A transposed result is the product of the transposes. */
+/* Large matmuls by oneDNN: c is cut into blocks whose size depends on the shape only; every block is one call of a
+ * primitive made for one thread. At most four primitives serve all blocks (whole and last, in m and in n). A transposed
+ * result is the product of the transposes. */
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/plan.h"
 
@@ -34,8 +35,8 @@ static void swap_operands(mpc_matmul *mm) {
     *mm = s;
 }
 
-/* The library's best kernels want dense operands. Rows of a row-major a and of c stay dense, so tall products are cut in m, in blocks
- * tall enough to pay for packing b in each call; the others in n first. */
+/* The library's best kernels want dense operands. Rows of a row-major a and of c stay dense, so tall products are cut
+ * in m, in blocks tall enough to pay for packing b in each call; the others in n first. */
 static void choose_blocks(dnn_matmul *d) {
     const mpc_matmul *mm = &d->mm;
     d->batches = mm->batch[0] * mm->batch[1] * mm->batch[2];
@@ -54,10 +55,15 @@ static void choose_blocks(dnn_matmul *d) {
 static mpc_dnn_op *create_op(const dnn_matmul *d, int64_t m, int64_t n) {
     const mpc_matmul *mm = &d->mm;
     mpc_dnn_desc desc = {.kind = MPC_DNN_MATMUL, .relu = mm->relu};
-    desc.tensors[MPC_DNN_SRC] = (mpc_dnn_tensor){.rank = 2, .format = mm->fa, .dims = {m, mm->k}, .strides = {mm->a_row, mm->a_col}};
-    desc.tensors[MPC_DNN_WEIGHTS] = (mpc_dnn_tensor){.rank = 2, .format = mm->fb, .dims = {mm->k, n}, .strides = {mm->b_row, mm->b_col}};
-    desc.tensors[MPC_DNN_DST] = (mpc_dnn_tensor){.rank = 2, .format = mm->fc, .dims = {m, n}, .strides = {mm->c_row, mm->c_col}};
-    if (mm->has_bias) desc.tensors[MPC_DNN_BIAS] = (mpc_dnn_tensor){.rank = 2, .format = MPC_FMT_f32, .dims = {1, n}, .strides = {n, 1}};
+    desc.tensors[MPC_DNN_SRC] =
+        (mpc_dnn_tensor){.rank = 2, .format = mm->fa, .dims = {m, mm->k}, .strides = {mm->a_row, mm->a_col}};
+    desc.tensors[MPC_DNN_WEIGHTS] =
+        (mpc_dnn_tensor){.rank = 2, .format = mm->fb, .dims = {mm->k, n}, .strides = {mm->b_row, mm->b_col}};
+    desc.tensors[MPC_DNN_DST] =
+        (mpc_dnn_tensor){.rank = 2, .format = mm->fc, .dims = {m, n}, .strides = {mm->c_row, mm->c_col}};
+    if (mm->has_bias)
+        desc.tensors[MPC_DNN_BIAS] =
+            (mpc_dnn_tensor){.rank = 2, .format = MPC_FMT_f32, .dims = {1, n}, .strides = {n, 1}};
     return mpc_dnn_create(d->dnn, &desc);
 }
 
@@ -105,9 +111,12 @@ static mpc_dnn_call *bind_call(const dnn_matmul *d, const mpc_binding *b, int64_
     int64_t blocks = d->m_blocks * d->n_blocks, entry = unit / blocks, block = unit % blocks;
     int64_t bi = block / d->n_blocks, bj = block % d->n_blocks, i = bi * d->m_block, j = bj * d->n_block;
     void *data[MPC_DNN_TENSORS] = {0};
-    data[MPC_DNN_SRC] = mpc_at_mutable(mpc_resolve(b, mm->a), mm->fa, batch_offset(mm, mm->a_batch, entry) + i * mm->a_row);
-    data[MPC_DNN_WEIGHTS] = mpc_at_mutable(mpc_resolve(b, mm->b), mm->fb, batch_offset(mm, mm->b_batch, entry) + j * mm->b_col);
-    data[MPC_DNN_DST] = mpc_at_mutable(mpc_resolve(b, mm->c), mm->fc, batch_offset(mm, mm->c_batch, entry) + i * mm->c_row + j * mm->c_col);
+    data[MPC_DNN_SRC] =
+        mpc_at_mutable(mpc_resolve(b, mm->a), mm->fa, batch_offset(mm, mm->a_batch, entry) + i * mm->a_row);
+    data[MPC_DNN_WEIGHTS] =
+        mpc_at_mutable(mpc_resolve(b, mm->b), mm->fb, batch_offset(mm, mm->b_batch, entry) + j * mm->b_col);
+    data[MPC_DNN_DST] = mpc_at_mutable(mpc_resolve(b, mm->c), mm->fc,
+                                       batch_offset(mm, mm->c_batch, entry) + i * mm->c_row + j * mm->c_col);
     if (mm->has_bias) data[MPC_DNN_BIAS] = (float *)mpc_resolve(b, mm->bias) + j;
     return mpc_dnn_bind(d->ops[bi + 1 == d->m_blocks][bj + 1 == d->n_blocks], data);
 }
@@ -146,6 +155,7 @@ mpc_plan *mpc_matmul_plan_onednn(const mpc_plan_env *env, const mpc_matmul *mm) 
     if (!create_ops(d, plan)) return NULL;
     plan->bind = bind_matmul;
     double products = (double)(mm->m * mm->n * mm->k) * (double)d->batches;
-    mpc_plan_add_phase(plan, run_call, d, d->batches * d->m_blocks * d->n_blocks, products / (mm->fa == MPC_FMT_bf16 ? 80e9 : 30e9));
+    mpc_plan_add_phase(plan, run_call, d, d->batches * d->m_blocks * d->n_blocks,
+                       products / (mm->fa == MPC_FMT_bf16 ? 80e9 : 30e9));
     return plan;
 }

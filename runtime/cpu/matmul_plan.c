@@ -1,6 +1,6 @@
-/* Chooses how a matmul runs, by its shape and formats only: small ones on the own register tiles (a library call costs about a
- * microsecond), large f32 and bf16 ones by oneDNN, the rest on the own tiles, which widen to f32 while packing. All cuts come from
- * shapes, never from the number of threads, and none cuts k. */
+/* Chooses how a matmul runs, by its shape and formats only: small ones on the own register tiles (a library call costs
+ * about a microsecond), large f32 and bf16 ones by oneDNN, the rest on the own tiles, which widen to f32 while packing.
+ * All cuts come from shapes, never from the number of threads, and none cuts k. */
 #include "runtime/cpu/plan.h"
 
 enum { M_BLOCK = 96, N_BLOCK = 256, SMALL_WORK = 1 << 18, UNIT_WORK = 1 << 17 };
@@ -47,7 +47,8 @@ static void run_own(void *user, int64_t unit, unsigned thread) {
     int64_t blocks = o->m_blocks * o->n_blocks;
     int64_t first = unit / blocks * o->batches_per_unit, block = unit % blocks;
     int64_t last = first + o->batches_per_unit < o->batches ? first + o->batches_per_unit : o->batches;
-    for (int64_t entry = first; entry < last; entry++) run_block(o, entry, block, o->scratch + thread * o->scratch_stride);
+    for (int64_t entry = first; entry < last; entry++)
+        run_block(o, entry, block, o->scratch + thread * o->scratch_stride);
 }
 
 static bool bind_own(mpc_plan *plan, const mpc_binding *b) {
@@ -85,8 +86,19 @@ static mpc_plan *plan_own(const mpc_plan_env *env, const mpc_matmul *mm) {
     own_matmul *o = plan->state;
     o->mm = mm;
     o->isa = env->isa;
-    o->whole = (mpc_gemm){.fa = mm->fa, .fb = mm->fb, .fc = mm->fc, .relu = mm->relu, .m = mm->m, .n = mm->n, .k = mm->k,
-                          .a_row = mm->a_row, .a_col = mm->a_col, .b_row = mm->b_row, .b_col = mm->b_col, .c_row = mm->c_row, .c_col = mm->c_col};
+    o->whole = (mpc_gemm){.fa = mm->fa,
+                          .fb = mm->fb,
+                          .fc = mm->fc,
+                          .relu = mm->relu,
+                          .m = mm->m,
+                          .n = mm->n,
+                          .k = mm->k,
+                          .a_row = mm->a_row,
+                          .a_col = mm->a_col,
+                          .b_row = mm->b_row,
+                          .b_col = mm->b_col,
+                          .c_row = mm->c_row,
+                          .c_col = mm->c_col};
     choose_blocks(o);
     plan->scratch_bytes = mpc_gemm_scratch(env->isa, o->m_block, o->n_block, mm->k);
     plan->implementation = env->isa->name;
@@ -100,14 +112,15 @@ static bool formats_are_known(const mpc_plan_env *env, const mpc_launch *launch)
     const mpc_format formats[] = {launch->matmul.fa, launch->matmul.fb, launch->matmul.fc};
     for (int i = 0; i < 3; i++) {
         if (mpc_gemm_supports(formats[i])) continue;
-        mpc_error(env->sink, "E652", "%s: the cpu device has no matmul of %s", launch->name, mpc_format_get(formats[i])->name);
+        mpc_error(env->sink, "E652", "%s: the cpu device has no matmul of %s", launch->name,
+                  mpc_format_get(formats[i])->name);
         return false;
     }
     return true;
 }
 
-/* Products above which a library call is faster: measured on AVX-512 with a call's overhead of half a microsecond. The own tiles are good
- * where b lies along n, in f32, in whole tiles. */
+/* Products above which a library call is faster: measured on AVX-512 with a call's overhead of half a microsecond. The
+ * own tiles are good where b lies along n, in f32, in whole tiles. */
 static int64_t library_pays(const mpc_matmul *mm) {
     if (mm->fa == MPC_FMT_bf16) return 4 << 10;
     return mm->b_col == 1 && mm->n % 16 == 0 ? 96 << 10 : 16 << 10;

@@ -1,5 +1,6 @@
-/* The cache of compiled objects. A half-written or damaged object could kill the process inside dlopen, so every file ends with a
- * checksum of all bytes before it (ELF ignores what follows its sections) and is checked before it is loaded. Files appear by rename only. */
+/* The cache of compiled objects. A half-written or damaged object could kill the process inside dlopen, so every file
+ * ends with a checksum of all bytes before it (ELF ignores what follows its sections) and is checked before it is
+ * loaded. Files appear by rename only. */
 #include "runtime/cpu/object_cache.h"
 
 #include <errno.h>

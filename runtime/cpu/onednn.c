@@ -1,6 +1,7 @@
-/* oneDNN for one thread at a time: opening, primitives, calls. Scratch memory is ours (user mode) and so are all tensors; memory objects are
- * made when a call is bound, since making them allocates. OpenMP inside the library is kept to the calling thread by mpc_dnn_enter, in every
- * thread that makes or runs primitives: a library that splits work itself gives bits that depend on the number of threads. */
+/* oneDNN for one thread at a time: opening, primitives, calls. Scratch memory is ours (user mode) and so are all
+ * tensors; memory objects are made when a call is bound, since making them allocates. OpenMP inside the library is kept
+ * to the calling thread by mpc_dnn_enter, in every thread that makes or runs primitives: a library that splits work
+ * itself gives bits that depend on the number of threads. */
 #include "runtime/cpu/onednn.h"
 
 #include <stdio.h>
@@ -56,13 +57,17 @@ static mpc_dl *open_library(mpc_dnn_api *api, char *reason, size_t reason_size) 
 }
 
 static const mpc_dnn_variant *choose_variant(const mpc_dnn *dnn) {
-    if (dnn->version[0] == 2 && dnn->api.dnnl_primitive_desc_create && dnn->api.dnnl_matmul_desc_init) return mpc_dnn_v2();
-    if (dnn->version[0] == 3 && dnn->api.dnnl_matmul_primitive_desc_create && dnn->api.dnnl_memory_desc_create_with_strides) return &mpc_dnn_v3;
+    if (dnn->version[0] == 2 && dnn->api.dnnl_primitive_desc_create && dnn->api.dnnl_matmul_desc_init)
+        return mpc_dnn_v2();
+    if (dnn->version[0] == 3 && dnn->api.dnnl_matmul_primitive_desc_create &&
+        dnn->api.dnnl_memory_desc_create_with_strides)
+        return &mpc_dnn_v3;
     return NULL;
 }
 
 static void find_openmp(mpc_dnn *dnn) {
-    void *set = mpc_dl_symbol_address(dnn->dl, "omp_set_num_threads"), *get = mpc_dl_symbol_address(dnn->dl, "omp_get_max_threads");
+    void *set = mpc_dl_symbol_address(dnn->dl, "omp_set_num_threads"),
+         *get = mpc_dl_symbol_address(dnn->dl, "omp_get_max_threads");
     if (!set || !get) return;
     memcpy(&dnn->omp_set, &set, sizeof set);
     memcpy(&dnn->omp_get, &get, sizeof get);
@@ -78,7 +83,9 @@ static bool set_up(mpc_dnn *dnn, char *reason, size_t reason_size) {
     dnn->version[2] = version->patch;
     dnn->variant = version->cpu_runtime == RUNTIME_TBB ? NULL : choose_variant(dnn);
     if (!dnn->variant) {
-        if (reason) snprintf(reason, reason_size, "version %d.%d of %s can't be used", version->major, version->minor, mpc_dl_path(dnn->dl));
+        if (reason)
+            snprintf(reason, reason_size, "version %d.%d of %s can't be used", version->major, version->minor,
+                     mpc_dl_path(dnn->dl));
         return false;
     }
     find_openmp(dnn);
@@ -104,7 +111,8 @@ static void destroy_object(const mpc_dnn *dnn, mpc_dnn_object_kind kind, void *h
 
 void mpc_dnn_close(mpc_dnn *dnn) {
     if (!dnn) return;
-    for (size_t i = dnn->objects.count; i > 0; i--) destroy_object(dnn, dnn->objects.data[i - 1].kind, dnn->objects.data[i - 1].handle);
+    for (size_t i = dnn->objects.count; i > 0; i--)
+        destroy_object(dnn, dnn->objects.data[i - 1].kind, dnn->objects.data[i - 1].handle);
     mpc_array_free(&dnn->objects);
     for (unsigned i = 0; i < dnn->stream_count; i++) dnn->api.dnnl_stream_destroy(dnn->streams[i]);
     if (dnn->engine) dnn->api.dnnl_engine_destroy(dnn->engine);
@@ -122,7 +130,8 @@ bool mpc_dnn_make_streams(mpc_dnn *dnn, unsigned threads) {
     dnn->streams = mpc_arena_alloc(dnn->arena, threads * sizeof *dnn->streams);
     if (!dnn->streams) return false;
     for (; dnn->stream_count < threads; dnn->stream_count++)
-        if (dnn->api.dnnl_stream_create(&dnn->streams[dnn->stream_count], dnn->engine, MPC_DNNL_STREAM_IN_ORDER) != 0) return false;
+        if (dnn->api.dnnl_stream_create(&dnn->streams[dnn->stream_count], dnn->engine, MPC_DNNL_STREAM_IN_ORDER) != 0)
+            return false;
     return true;
 }
 
@@ -157,7 +166,8 @@ static void *make_attributes(mpc_dnn *dnn, bool relu) {
     bool ok = api->dnnl_primitive_attr_set_scratchpad_mode(attr, MPC_DNNL_SCRATCHPAD_USER) == 0;
     if (ok && relu) {
         ok = api->dnnl_post_ops_create(&post_ops) == 0;
-        ok = ok && dnn->variant->append_relu(dnn, post_ops) == 0 && api->dnnl_primitive_attr_set_post_ops(attr, post_ops) == 0;
+        ok = ok && dnn->variant->append_relu(dnn, post_ops) == 0 &&
+             api->dnnl_primitive_attr_set_post_ops(attr, post_ops) == 0;
         if (post_ops) api->dnnl_post_ops_destroy(post_ops);
     }
     if (ok) return attr;
@@ -236,7 +246,9 @@ mpc_dnn_op *mpc_dnn_create_reorder_from(mpc_dnn *dnn, const mpc_dnn_op *op, int 
 
 const char *mpc_dnn_implementation(const mpc_dnn_op *op) { return op->implementation; }
 uint64_t mpc_dnn_scratch(const mpc_dnn_op *op) { return op->scratch_bytes; }
-uint64_t mpc_dnn_bytes(const mpc_dnn_op *op, int which) { return op->dnn->api.dnnl_memory_desc_get_size(op->mds[which]); }
+uint64_t mpc_dnn_bytes(const mpc_dnn_op *op, int which) {
+    return op->dnn->api.dnnl_memory_desc_get_size(op->mds[which]);
+}
 
 /* ---- calls ---- */
 
@@ -275,6 +287,7 @@ void mpc_dnn_run(const mpc_dnn_call *call, unsigned thread) {
     call_argument arguments[MAX_ARGUMENTS];
     int count = call->count;
     memcpy(arguments, call->arguments, (size_t)count * sizeof *arguments);
-    if (op->scratch) arguments[count++] = (call_argument){.arg = MPC_DNNL_ARG_SCRATCHPAD, .memory = op->scratch[thread]};
+    if (op->scratch)
+        arguments[count++] = (call_argument){.arg = MPC_DNNL_ARG_SCRATCHPAD, .memory = op->scratch[thread]};
     op->dnn->api.dnnl_primitive_execute(op->primitive, op->dnn->streams[thread], count, arguments);
 }

@@ -1,12 +1,13 @@
-/* oneDNN behind one small interface: opened at run time, version 2 or 3. Primitives are for one thread each; whoever runs them gives the
- * number of its thread. Tensors are described by dims and strides, or `any`: the library chooses. All objects live until close. */
+/* oneDNN behind one small interface: opened at run time, version 2 or 3. Primitives are for one thread each; whoever
+ * runs them gives the number of its thread. Tensors are described by dims and strides, or `any`: the library chooses.
+ * All objects live until close. */
 #ifndef MPC_RUNTIME_CPU_ONEDNN_H
 #define MPC_RUNTIME_CPU_ONEDNN_H
 
 #include "ir/context.h"
 
 typedef struct mpc_dnn mpc_dnn;
-typedef struct mpc_dnn_op mpc_dnn_op; /* a primitive */
+typedef struct mpc_dnn_op mpc_dnn_op;     /* a primitive */
 typedef struct mpc_dnn_call mpc_dnn_call; /* a primitive on concrete memory */
 
 /* NULL: not here; `reason` (may be NULL) says why. */
@@ -22,19 +23,24 @@ void mpc_dnn_leave(mpc_dnn *dnn, int before);
 
 enum { MPC_DNN_MAX_RANK = 5 };
 typedef struct mpc_dnn_tensor {
-    int rank; /* 0: absent */
-    mpc_format format; /* f32 or bf16 */
-    bool any; /* strides are the library's choice */
+    int rank;                                                  /* 0: absent */
+    mpc_format format;                                         /* f32 or bf16 */
+    bool any;                                                  /* strides are the library's choice */
     int64_t dims[MPC_DNN_MAX_RANK], strides[MPC_DNN_MAX_RANK]; /* in the library's order: n c h w, g o i h w */
 } mpc_dnn_tensor;
 
-typedef enum mpc_dnn_kind { MPC_DNN_MATMUL, MPC_DNN_CONV, MPC_DNN_CONV_GRAD_INPUT, MPC_DNN_CONV_GRAD_WEIGHT } mpc_dnn_kind;
+typedef enum mpc_dnn_kind {
+    MPC_DNN_MATMUL,
+    MPC_DNN_CONV,
+    MPC_DNN_CONV_GRAD_INPUT,
+    MPC_DNN_CONV_GRAD_WEIGHT
+} mpc_dnn_kind;
 enum { MPC_DNN_SRC, MPC_DNN_WEIGHTS, MPC_DNN_BIAS, MPC_DNN_DST, MPC_DNN_TENSORS };
 
 typedef struct mpc_dnn_desc {
     mpc_dnn_kind kind;
     mpc_dnn_tensor tensors[MPC_DNN_TENSORS];
-    bool relu; /* matmul, forward convolution */
+    bool relu;                                                   /* matmul, forward convolution */
     int64_t stride[2], dilation[2], pad_before[2], pad_after[2]; /* dilation 1: dense */
 } mpc_dnn_desc;
 
@@ -44,8 +50,8 @@ mpc_dnn_op *mpc_dnn_create(mpc_dnn *dnn, const mpc_dnn_desc *desc);
 mpc_dnn_op *mpc_dnn_create_reorder_to(mpc_dnn *dnn, const mpc_dnn_tensor *plain, const mpc_dnn_op *op, int which);
 mpc_dnn_op *mpc_dnn_create_reorder_from(mpc_dnn *dnn, const mpc_dnn_op *op, int which, const mpc_dnn_tensor *plain);
 const char *mpc_dnn_implementation(const mpc_dnn_op *op); /* the library's name, "brg:avx512_core_bf16" */
-uint64_t mpc_dnn_scratch(const mpc_dnn_op *op); /* bytes per running thread */
-uint64_t mpc_dnn_bytes(const mpc_dnn_op *op, int which); /* of a tensor in its layout */
+uint64_t mpc_dnn_scratch(const mpc_dnn_op *op);           /* bytes per running thread */
+uint64_t mpc_dnn_bytes(const mpc_dnn_op *op, int which);  /* of a tensor in its layout */
 
 /* Where the scratch memory of each thread is. */
 bool mpc_dnn_place_scratch(mpc_dnn_op *op, uint8_t *scratch, uint64_t stride, unsigned threads);

@@ -37,7 +37,12 @@ enum {
     MPC_DNNL_ARG_DIFF_WEIGHTS = 161,
 };
 
-typedef enum mpc_dnn_object_kind { MPC_DNN_OBJECT_MD, MPC_DNN_OBJECT_PD, MPC_DNN_OBJECT_PRIMITIVE, MPC_DNN_OBJECT_MEMORY } mpc_dnn_object_kind;
+typedef enum mpc_dnn_object_kind {
+    MPC_DNN_OBJECT_MD,
+    MPC_DNN_OBJECT_PD,
+    MPC_DNN_OBJECT_PRIMITIVE,
+    MPC_DNN_OBJECT_MEMORY
+} mpc_dnn_object_kind;
 
 typedef struct mpc_dnn_object { /* destroyed at close, last first */
     mpc_dnn_object_kind kind;
@@ -62,7 +67,8 @@ struct mpc_dnn {
 
 typedef struct mpc_dnn_variant { /* one per major version; int results are the library's status, 0: good */
     void *(*make_md)(mpc_dnn *dnn, const mpc_dnn_tensor *tensor); /* NULL on failure */
-    int (*make_pd)(mpc_dnn *dnn, const mpc_dnn_desc *desc, void *const mds[MPC_DNN_TENSORS], const void *attr, void **pd);
+    int (*make_pd)(mpc_dnn *dnn, const mpc_dnn_desc *desc, void *const mds[MPC_DNN_TENSORS], const void *attr,
+                   void **pd);
     int (*append_relu)(const mpc_dnn *dnn, void *post_ops);
 } mpc_dnn_variant;
 

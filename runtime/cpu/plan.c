@@ -1,5 +1,5 @@
-/* Plans of generated kernels and of copies, and what all plans share. The pieces of a kernel launch may depend on the number of threads:
- * a kernel's units are independent of each other, so no bit depends on who runs them. */
+/* Plans of generated kernels and of copies, and what all plans share. The pieces of a kernel launch may depend on the
+ * number of threads: a kernel's units are independent of each other, so no bit depends on who runs them. */
 #include "runtime/cpu/plan.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size) {
 static bool is_cheap(double seconds) { return seconds > 0 && seconds < 4e-6; }
 
 void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units, double seconds) {
-    plan->phases[plan->phase_count++] = (mpc_phase){.work = work, .user = user, .units = units, .serial = is_cheap(seconds)};
+    plan->phases[plan->phase_count++] =
+        (mpc_phase){.work = work, .user = user, .units = units, .serial = is_cheap(seconds)};
 }
 
 void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool) {
@@ -31,7 +32,8 @@ void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool) {
 
 bool mpc_accumulator_is_f32(const mpc_plan_env *env, const mpc_launch *launch, mpc_format acc) {
     if (acc == MPC_FMT_f32 || acc == MPC_FMT_none) return true;
-    mpc_error(env->sink, "E652", "%s: the cpu device accumulates in f32, not in %s", launch->name, mpc_format_get(acc)->name);
+    mpc_error(env->sink, "E652", "%s: the cpu device accumulates in f32, not in %s", launch->name,
+              mpc_format_get(acc)->name);
     return false;
 }
 
@@ -67,7 +69,8 @@ static void run_piece(void *user, int64_t unit, unsigned thread) {
 static bool bind_kernel(mpc_plan *plan, const mpc_binding *b) {
     kernel_plan *k = plan->state;
     for (uint32_t i = 0; i < k->launch->instance_count; i++)
-        for (uint32_t p = 0; p < k->pointer_count; p++) k->pointers[i][p] = mpc_resolve(b, k->launch->instances[i].pointers[p]);
+        for (uint32_t p = 0; p < k->pointer_count; p++)
+            k->pointers[i][p] = mpc_resolve(b, k->launch->instances[i].pointers[p]);
     k->scratch = b->scratch;
     k->scratch_stride = b->scratch_stride;
     return true;
@@ -119,7 +122,8 @@ static bool lay_out_kernel(kernel_plan *k, const mpc_plan_env *env) {
     return true;
 }
 
-mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, const mpc_kernel *kernel, mpc_kernel_fn function) {
+mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, const mpc_kernel *kernel,
+                          mpc_kernel_fn function) {
     mpc_plan *plan = mpc_plan_new(env, sizeof(kernel_plan));
     if (!plan) return NULL;
     kernel_plan *k = plan->state;
@@ -163,6 +167,7 @@ mpc_plan *mpc_copy_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     c->launch = launch;
     plan->implementation = "copy";
     plan->bind = bind_copy;
-    mpc_plan_add_phase(plan, copy_piece, c, (int64_t)((launch->copy_bytes + COPY_PIECE - 1) / COPY_PIECE), (double)launch->copy_bytes / 10e9);
+    mpc_plan_add_phase(plan, copy_piece, c, (int64_t)((launch->copy_bytes + COPY_PIECE - 1) / COPY_PIECE),
+                       (double)launch->copy_bytes / 10e9);
     return plan;
 }

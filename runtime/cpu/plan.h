@@ -1,5 +1,6 @@
-/* How a launch runs on the CPU: a plan is a short list of phases, each a number of independent units for the pool. Plans are made in two
- * steps, since the memory they share is sized by all of them: `make` says what is needed, `bind` gives addresses. A run only walks phases. */
+/* How a launch runs on the CPU: a plan is a short list of phases, each a number of independent units for the pool.
+ * Plans are made in two steps, since the memory they share is sized by all of them: `make` says what is needed, `bind`
+ * gives addresses. A run only walks phases. */
 #ifndef MPC_RUNTIME_CPU_PLAN_H
 #define MPC_RUNTIME_CPU_PLAN_H
 
@@ -21,23 +22,23 @@ typedef struct mpc_phase {
 
 typedef struct mpc_binding { /* addresses */
     uint8_t *const *buffers; /* by buffer id */
-    uint8_t *shared; /* workspace of the launch that runs, 64-byte aligned */
-    uint8_t *scratch; /* of thread 0; the others follow, scratch_stride apart */
+    uint8_t *shared;         /* workspace of the launch that runs, 64-byte aligned */
+    uint8_t *scratch;        /* of thread 0; the others follow, scratch_stride apart */
     uint64_t scratch_stride;
     unsigned threads;
 } mpc_binding;
 
 typedef struct mpc_plan {
     uint64_t shared_bytes, scratch_bytes; /* needed: workspace of the whole launch, and of each thread */
-    const char *implementation; /* for profiles and tests: "own avx512", "onednn brg:avx512_core_bf16" */
+    const char *implementation;           /* for profiles and tests: "own avx512", "onednn brg:avx512_core_bf16" */
     mpc_phase phases[MPC_MAX_PHASES];
     uint32_t phase_count;
     bool (*bind)(struct mpc_plan *plan, const mpc_binding *binding); /* false: out of memory or the library refused */
-    void *state; /* the plan's own */
+    void *state;                                                     /* the plan's own */
 } mpc_plan;
 
 typedef struct mpc_plan_env { /* what plans are made with */
-    mpc_arena *arena; /* owns them */
+    mpc_arena *arena;         /* owns them */
     const mpc_gemm_isa *isa;
     struct mpc_dnn *dnn; /* NULL: none */
     unsigned threads;
@@ -45,7 +46,8 @@ typedef struct mpc_plan_env { /* what plans are made with */
 } mpc_plan_env;
 
 /* NULL: out of memory, or a diagnostic was sent (an accumulator or a format that the device doesn't have). */
-mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, const mpc_kernel *kernel, mpc_kernel_fn function);
+mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, const mpc_kernel *kernel,
+                          mpc_kernel_fn function);
 mpc_plan *mpc_copy_plan(const mpc_plan_env *env, const mpc_launch *launch);
 mpc_plan *mpc_matmul_plan(const mpc_plan_env *env, const mpc_launch *launch);
 mpc_plan *mpc_conv_plan(const mpc_plan_env *env, const mpc_launch *launch);

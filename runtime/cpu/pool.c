@@ -1,6 +1,7 @@
-/* The thread pool. One 64-bit ticket holds the job's number and the units left, so that claiming a unit is one compare-and-swap and
- * a thread that wakes up late can never touch a job that is over. The job's description is read only after a unit was claimed: while
- * a claimed unit is not finished the caller waits, so the description can't change underneath. Waiting is some thousand pauses, then a futex. */
+/* The thread pool. One 64-bit ticket holds the job's number and the units left, so that claiming a unit is one
+ * compare-and-swap and a thread that wakes up late can never touch a job that is over. The job's description is read
+ * only after a unit was claimed: while a claimed unit is not finished the caller waits, so the description can't change
+ * underneath. Waiting is some thousand pauses, then a futex. */
 #include "runtime/cpu/pool.h"
 
 #include <linux/futex.h>
@@ -57,7 +58,9 @@ static void futex_wake(_Atomic uint32_t *word, int count) {
 static bool claim(mpc_pool *pool, uint32_t *unit) {
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     while ((uint32_t)ticket != 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1, memory_order_acq_rel, memory_order_acquire)) continue;
+        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+                                                   memory_order_acquire))
+            continue;
         *unit = (uint32_t)ticket - 1;
         return true;
     }

@@ -1,5 +1,6 @@
-/* Runs a stopped step once more, launch by launch, and names the first that gives a value that isn't finite. The step moved no state but
- * the control states, which are put back for the replay and restored after it: the run leaves no trace in the store. */
+/* Runs a stopped step once more, launch by launch, and names the first that gives a value that isn't finite. The step
+ * moved no state but the control states, which are put back for the replay and restored after it: the run leaves no
+ * trace in the store. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,7 +34,8 @@ static double reach_of_inputs(const mpc_cpu_exec *x, const mpc_launch *launch) {
     const mpc_kernel *kernel = &x->program->kernels[launch->kernel];
     for (uint32_t i = 0; i < launch->instance_count; i++)
         for (uint32_t p = 0; p < kernel->pointer_count; p++)
-            if (!is_result(launch, launch->instances[i].pointers[p].buffer)) reach = reach_of(x, launch->instances[i].pointers[p], reach);
+            if (!is_result(launch, launch->instances[i].pointers[p].buffer))
+                reach = reach_of(x, launch->instances[i].pointers[p], reach);
     return reach;
 }
 
@@ -44,7 +46,8 @@ static bool look_at_results(const mpc_cpu_exec *x, const mpc_launch *launch, mpc
         int64_t at = 0;
         if (!mpc_find_nonfinite(&b->type, data, &at)) continue;
         mpc_str_printf(what, "%s: %s gives %s at element %lld; its inputs reach %.3g", b->name ? b->name : launch->name,
-                       launch->op ? launch->op : "launch", mpc_nonfinite_word(mpc_element_get(b->type.format, data, at)), (long long)at,
+                       launch->op ? launch->op : "launch",
+                       mpc_nonfinite_word(mpc_element_get(b->type.format, data, at)), (long long)at,
                        reach_of_inputs(x, launch));
         return true;
     }
@@ -77,8 +80,8 @@ static void replay(mpc_cpu_exec *x, mpc_str *what, mpc_loc *loc) {
     mpc_dnn_leave(x->dnn, threads_before);
 }
 
-/* Inputs may share memory with later values, so they are looked at by the caller's batch, before the replay: they were written
- * again by then, or the planner kept them. */
+/* Inputs may share memory with later values, so they are looked at by the caller's batch, before the replay: they were
+ * written again by then, or the planner kept them. */
 mpc_status mpc_cpu_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc) {
     mpc_cpu_exec *x = (mpc_cpu_exec *)e;
     if (look_at_inputs(x, what)) return MPC_OK;

@@ -1,5 +1,5 @@
-/* Child processes for the compiler: posix_spawn, no shell, so no file name needs quoting. Output is read by whoever waits; a child
- * with much to say blocks until then, which only costs parallelism. */
+/* Child processes for the compiler: posix_spawn, no shell, so no file name needs quoting. Output is read by whoever
+ * waits; a child with much to say blocks until then, which only costs parallelism. */
 #include "runtime/cpu/subprocess.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ bool mpc_subprocess_start(mpc_subprocess *process, char *const *arguments) {
     posix_spawn_file_actions_t actions;
     bool started = false;
     if (posix_spawn_file_actions_init(&actions) == 0) {
-        started = set_up_files(&actions, ends[1]) && posix_spawnp(&process->pid, arguments[0], &actions, NULL, arguments, environ) == 0;
+        started = set_up_files(&actions, ends[1]) &&
+                  posix_spawnp(&process->pid, arguments[0], &actions, NULL, arguments, environ) == 0;
         posix_spawn_file_actions_destroy(&actions);
     }
     close(ends[1]);

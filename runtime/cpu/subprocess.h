@@ -14,7 +14,8 @@ typedef struct mpc_subprocess {
     int output; /* read end of its stdout and stderr */
 } mpc_subprocess;
 
-/* `arguments` NULL-terminated; the first is looked up in PATH. Standard input is empty. false: it could not be started. */
+/* `arguments` NULL-terminated; the first is looked up in PATH. Standard input is empty. false: it could not be started.
+ */
 bool mpc_subprocess_start(mpc_subprocess *process, char *const *arguments);
 /* Reads its output to the end (at most 64 KiB are kept), waits. The exit status, or -1 when it was killed. */
 int mpc_subprocess_finish(mpc_subprocess *process, mpc_str *output);

@@ -1,5 +1,6 @@
-/* The `ref` device: one step is one evaluation of the expanded graph. All states are read before any is written, as a pure step
- * demands, so the next values are stored only after the whole graph has been evaluated. It may allocate within a step; the fast devices may not. */
+/* The `ref` device: one step is one evaluation of the expanded graph. All states are read before any is written, as a
+ * pure step demands, so the next values are stored only after the whole graph has been evaluated. It may allocate
+ * within a step; the fast devices may not. */
 #include <math.h>
 #include <string.h>
 
@@ -49,7 +50,8 @@ static bool read_inputs(const ref_exec *r, mpc_arena *arena, mpc_tensor *tensors
 static mpc_status evaluate(const ref_exec *r, const mpc_eval_options *options, mpc_arena *arena, mpc_tensor *values) {
     mpc_tensor *inputs = mpc_arena_alloc(arena, (r->base.input_count + 1) * sizeof *inputs);
     step_reader reader = {.exec = r, .arena = arena};
-    if (!inputs || !read_inputs(r, arena, inputs)) return mpc_error(r->sink, "E901", "there isn't enough memory for the reference evaluation");
+    if (!inputs || !read_inputs(r, arena, inputs))
+        return mpc_error(r->sink, "E901", "there isn't enough memory for the reference evaluation");
     return mpc_evaluate(r->graph, inputs, read_state, &reader, options, arena, values);
 }
 
@@ -126,7 +128,8 @@ static bool look_at_inputs(const ref_exec *r, mpc_str *what) {
         const mpc_type *type = &r->base.input_types[i];
         if (!mpc_find_nonfinite(type, r->inputs[i], &at)) continue;
         double value = mpc_element_get(type->format, r->inputs[i], at);
-        mpc_str_printf(what, "input %s holds %s at element %lld", r->base.inputs[i].name, mpc_nonfinite_word(value), (long long)at);
+        mpc_str_printf(what, "input %s holds %s at element %lld", r->base.inputs[i].name, mpc_nonfinite_word(value),
+                       (long long)at);
         return true;
     }
     return false;
@@ -206,7 +209,8 @@ static bool describe_ends(ref_exec *r) {
     if (!inputs || !outputs || !types) return false;
     for (uint32_t i = 0; i < g->input_count; i++) {
         const mpc_input *in = &g->inputs[i];
-        inputs[i] = (mpc_program_input){.name = mpc_value_name(g, in->value), .source = mpc_input_attr_str(g, in, "source")};
+        inputs[i] =
+            (mpc_program_input){.name = mpc_value_name(g, in->value), .source = mpc_input_attr_str(g, in, "source")};
         types[i] = *mpc_value_type(g, in->value);
     }
     for (uint32_t i = 0; i < g->output_count; i++) {
@@ -235,7 +239,8 @@ static mpc_status check_states(const ref_exec *r) {
         const mpc_store_entry *entry = entry_of(r, n);
         const mpc_type *type = mpc_value_type(r->graph, mpc_result(n, 0));
         if (entry && entry->bytes == (uint64_t)mpc_type_bytes(type) && entry->type.format == type->format) continue;
-        return mpc_error(r->sink, "E651", "state `%s` of this graph is not among the states of the session, or has another shape there",
+        return mpc_error(r->sink, "E651",
+                         "state `%s` of this graph is not among the states of the session, or has another shape there",
                          mpc_attr_str(r->graph, n, "name"));
     }
     return MPC_OK;
@@ -244,7 +249,8 @@ static mpc_status check_states(const ref_exec *r) {
 mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sink) {
     ref_exec *r = mpc_alloc(sizeof *r);
     if (r) {
-        *r = (ref_exec){.base.vtable = &ref_vtable, .graph = g, .store = store, .sink = sink, .arena = mpc_arena_create()};
+        *r = (ref_exec){
+            .base.vtable = &ref_vtable, .graph = g, .store = store, .sink = sink, .arena = mpc_arena_create()};
         bool ready = r->arena && describe_ends(r);
         if (ready && check_states(r) == MPC_OK) return &r->base;
         ref_destroy(&r->base);

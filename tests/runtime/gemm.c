@@ -1,4 +1,5 @@
-/* Own matrix product: every instruction set of this machine, every format, strides and tails, against a sum in double. */
+/* Own matrix product: every instruction set of this machine, every format, strides and tails, against a sum in double.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +16,8 @@ typedef struct shape {
 
 static void *random_tensor(mpc_format format, int64_t n, uint64_t stream) {
     void *data = mpc_alloc((size_t)n * 8);
-    for (int64_t i = 0; i < n; i++) mpc_element_set(format, data, i, (double)((i * 7919 + (int64_t)stream * 13) % 4001 - 2000) / 1000);
+    for (int64_t i = 0; i < n; i++)
+        mpc_element_set(format, data, i, (double)((i * 7919 + (int64_t)stream * 13) % 4001 - 2000) / 1000);
     return data;
 }
 
@@ -67,11 +69,12 @@ static void check_shape(const mpc_gemm_isa *isa, mpc_format in, mpc_format out, 
     int wrong = 0;
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->n; j++) {
-            double size = 0, want = reference(&g, wide_a, wide_b, i, j, &size), got = mpc_element_get(out, c, i * g.c_row + j * g.c_col);
+            double size = 0, want = reference(&g, wide_a, wide_b, i, j, &size),
+                   got = mpc_element_get(out, c, i * g.c_row + j * g.c_col);
             wrong += !(fabs(want - got) <= bound(out, want, size, s->k));
         }
-    CHECK_MSG(wrong == 0, "%s %s->%s %ldx%ldx%ld t%d%d%d: %d wrong", isa->name, mpc_format_get(in)->name, mpc_format_get(out)->name,
-              (long)s->m, (long)s->n, (long)s->k, s->ta, s->tb, s->tc, wrong);
+    CHECK_MSG(wrong == 0, "%s %s->%s %ldx%ldx%ld t%d%d%d: %d wrong", isa->name, mpc_format_get(in)->name,
+              mpc_format_get(out)->name, (long)s->m, (long)s->n, (long)s->k, s->ta, s->tb, s->tc, wrong);
     if (s->n + 1 < g.c_row) CHECK(mpc_element_get(out, c, s->n) == before);
     mpc_free(wide_a);
     mpc_free(wide_b);
@@ -83,19 +86,21 @@ static void check_shape(const mpc_gemm_isa *isa, mpc_format in, mpc_format out, 
 }
 
 static const shape shapes[] = {
-    {1, 1, 1, false, false, false},     {8, 32, 64, false, false, false},  {32, 64, 64, false, false, false},
-    {33, 10, 65, false, false, false},  {7, 17, 5, true, false, false},    {20, 40, 30, false, true, false},
-    {13, 47, 100, true, true, false},   {9, 33, 21, false, false, true},   {16, 48, 1200, false, false, false},
-    {19, 70, 1031, true, true, false},  {6, 16, 0, false, false, false},   {40, 96, 513, false, true, true},
+    {1, 1, 1, false, false, false},    {8, 32, 64, false, false, false}, {32, 64, 64, false, false, false},
+    {33, 10, 65, false, false, false}, {7, 17, 5, true, false, false},   {20, 40, 30, false, true, false},
+    {13, 47, 100, true, true, false},  {9, 33, 21, false, false, true},  {16, 48, 1200, false, false, false},
+    {19, 70, 1031, true, true, false}, {6, 16, 0, false, false, false},  {40, 96, 513, false, true, true},
 };
 
 static void check_isa(const mpc_gemm_isa *isa) {
-    static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},   {MPC_FMT_bf16, MPC_FMT_bf16},   {MPC_FMT_bf16, MPC_FMT_f32},
-                                            {MPC_FMT_f16, MPC_FMT_f16},   {MPC_FMT_f16, MPC_FMT_f32},     {MPC_FMT_f8e4m3, MPC_FMT_f32},
+    static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},    {MPC_FMT_bf16, MPC_FMT_bf16},
+                                            {MPC_FMT_bf16, MPC_FMT_f32},   {MPC_FMT_f16, MPC_FMT_f16},
+                                            {MPC_FMT_f16, MPC_FMT_f32},    {MPC_FMT_f8e4m3, MPC_FMT_f32},
                                             {MPC_FMT_f8e5m2, MPC_FMT_bf16}};
     if (!isa) return;
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++)
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check_shape(isa, formats[f][0], formats[f][1], &shapes[i], i % 2 == 0);
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            check_shape(isa, formats[f][0], formats[f][1], &shapes[i], i % 2 == 0);
 }
 
 /* Rows and columns that are cut out must have the bits they have in the whole. */
@@ -104,8 +109,21 @@ static void check_cutting(const mpc_gemm_isa *isa) {
     float *a = random_tensor(MPC_FMT_f32, M * K, 1), *b = random_tensor(MPC_FMT_f32, K * N, 2);
     float *whole = mpc_alloc(sizeof(float) * M * N), *part = mpc_alloc(sizeof(float) * M * N);
     void *scratch = mpc_alloc((size_t)mpc_gemm_scratch(isa, M, N, K));
-    mpc_gemm g = {.fa = MPC_FMT_f32, .fb = MPC_FMT_f32, .fc = MPC_FMT_f32, .a = a, .b = b, .c = whole, .m = M, .n = N, .k = K,
-                  .a_row = K, .a_col = 1, .b_row = N, .b_col = 1, .c_row = N, .c_col = 1};
+    mpc_gemm g = {.fa = MPC_FMT_f32,
+                  .fb = MPC_FMT_f32,
+                  .fc = MPC_FMT_f32,
+                  .a = a,
+                  .b = b,
+                  .c = whole,
+                  .m = M,
+                  .n = N,
+                  .k = K,
+                  .a_row = K,
+                  .a_col = 1,
+                  .b_row = N,
+                  .b_col = 1,
+                  .c_row = N,
+                  .c_col = 1};
     mpc_gemm_run(&g, isa, scratch);
     for (int64_t j = 0; j < N; j += 20) {
         mpc_gemm cut = g;

@@ -1,5 +1,5 @@
-/* Matmul launches: every format, layout, batch, bias and relu, by oneDNN and by the own kernels, against sums in double; and the same bits
- * for every number of threads. */
+/* Matmul launches: every format, layout, batch, bias and relu, by oneDNN and by the own kernels, against sums in
+ * double; and the same bits for every number of threads. */
 #include "tests/runtime/program_support.h"
 
 typedef struct mm_case {
@@ -20,19 +20,38 @@ static const mm_case cases[] = {
     {1, 2000, 300, 1, 1, false, false, false, true, false, false},
 };
 
-static const mpc_format formats[][2] = {
-    {MPC_FMT_f32, MPC_FMT_f32}, {MPC_FMT_bf16, MPC_FMT_bf16}, {MPC_FMT_bf16, MPC_FMT_f32}, {MPC_FMT_f16, MPC_FMT_f16}, {MPC_FMT_f16, MPC_FMT_f32}};
+static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},
+                                        {MPC_FMT_bf16, MPC_FMT_bf16},
+                                        {MPC_FMT_bf16, MPC_FMT_f32},
+                                        {MPC_FMT_f16, MPC_FMT_f16},
+                                        {MPC_FMT_f16, MPC_FMT_f32}};
 
 static void add_matmul(fixture *f, const mm_case *c, mpc_format in, mpc_format out) {
     mpc_launch *l = add_launch(f, MPC_LAUNCH_MATMUL, "matmul");
     mpc_matmul *mm = &l->matmul;
     int64_t batches = c->batch0 * c->batch1;
-    *mm = (mpc_matmul){.a = add_buffer(f, "a", in, batches * c->m * c->k), .b = add_buffer(f, "b", in, batches * c->k * c->n),
-                       .c = add_buffer(f, "c", out, batches * c->m * c->n), .bias = add_buffer(f, "bias", MPC_FMT_f32, c->n),
-                       .has_bias = c->bias, .relu = c->relu, .fa = in, .fb = in, .fc = out, .acc = MPC_FMT_f32, .m = c->m, .n = c->n, .k = c->k,
-                       .a_row = c->ta ? 1 : c->k, .a_col = c->ta ? c->m : 1, .b_row = c->tb ? 1 : c->n, .b_col = c->tb ? c->k : 1,
-                       .c_row = c->tc ? 1 : c->n, .c_col = c->tc ? c->m : 1, .batch = {1, c->batch0, c->batch1},
-                       .a_batch = {0, c->batch1 * c->m * c->k, c->m * c->k}, .c_batch = {0, c->m * c->n, c->batch0 * c->m * c->n}};
+    *mm = (mpc_matmul){.a = add_buffer(f, "a", in, batches * c->m * c->k),
+                       .b = add_buffer(f, "b", in, batches * c->k * c->n),
+                       .c = add_buffer(f, "c", out, batches * c->m * c->n),
+                       .bias = add_buffer(f, "bias", MPC_FMT_f32, c->n),
+                       .has_bias = c->bias,
+                       .relu = c->relu,
+                       .fa = in,
+                       .fb = in,
+                       .fc = out,
+                       .acc = MPC_FMT_f32,
+                       .m = c->m,
+                       .n = c->n,
+                       .k = c->k,
+                       .a_row = c->ta ? 1 : c->k,
+                       .a_col = c->ta ? c->m : 1,
+                       .b_row = c->tb ? 1 : c->n,
+                       .b_col = c->tb ? c->k : 1,
+                       .c_row = c->tc ? 1 : c->n,
+                       .c_col = c->tc ? c->m : 1,
+                       .batch = {1, c->batch0, c->batch1},
+                       .a_batch = {0, c->batch1 * c->m * c->k, c->m * c->k},
+                       .c_batch = {0, c->m * c->n, c->batch0 * c->m * c->n}};
     if (!c->share_b) {
         mm->b_batch[1] = c->batch1 * c->k * c->n;
         mm->b_batch[2] = c->k * c->n;
@@ -43,7 +62,8 @@ static int count_wrong(const mpc_matmul *mm, const double *a, const double *b, c
     int wrong = 0;
     int64_t outputs = mm->batch[1] * mm->batch[2] * mm->m * mm->n;
     for (int64_t x = 0; x < outputs; x++) {
-        int64_t j = x % mm->n, i = x / mm->n % mm->m, b2 = x / mm->n / mm->m % mm->batch[2], b1 = x / mm->n / mm->m / mm->batch[2];
+        int64_t j = x % mm->n, i = x / mm->n % mm->m, b2 = x / mm->n / mm->m % mm->batch[2],
+                b1 = x / mm->n / mm->m / mm->batch[2];
         const double *pa = a + b1 * mm->a_batch[1] + b2 * mm->a_batch[2] + i * mm->a_row;
         const double *pb = b + b1 * mm->b_batch[1] + b2 * mm->b_batch[2] + j * mm->b_col;
         double sum = mm->has_bias ? bias[j] : 0, size = fabs(sum);
@@ -60,10 +80,11 @@ static int count_wrong(const mpc_matmul *mm, const double *a, const double *b, c
 }
 
 static void check_values(fixture *f, mpc_exec *e, const mpc_matmul *mm, const char *what) {
-    double *a = read_values(e, mm->a), *b = read_values(e, mm->b), *c = read_values(e, mm->c), *bias = read_values(e, mm->bias);
+    double *a = read_values(e, mm->a), *b = read_values(e, mm->b), *c = read_values(e, mm->c),
+           *bias = read_values(e, mm->bias);
     int wrong = count_wrong(mm, a, b, c, bias);
-    CHECK_MSG(wrong == 0, "%s %s->%s %ldx%ldx%ld by %s: %d wrong", what, mpc_format_get(mm->fa)->name, mpc_format_get(mm->fc)->name, (long)mm->m,
-              (long)mm->n, (long)mm->k, mpc_cpu_implementation(e, 0), wrong);
+    CHECK_MSG(wrong == 0, "%s %s->%s %ldx%ldx%ld by %s: %d wrong", what, mpc_format_get(mm->fa)->name,
+              mpc_format_get(mm->fc)->name, (long)mm->m, (long)mm->n, (long)mm->k, mpc_cpu_implementation(e, 0), wrong);
     CHECK(strncmp(mpc_cpu_implementation(e, 0), "ref", 3) != 0);
     mpc_free(a);
     mpc_free(b);
@@ -93,8 +114,8 @@ static void check_case(const mm_case *c, mpc_format in, mpc_format out, bool no_
             first = mpc_alloc(bytes);
             memcpy(first, buffer_data(e, mm->c), bytes);
         } else {
-            CHECK_MSG(memcmp(first, buffer_data(e, mm->c), bytes) == 0, "%u threads give other bits, %ldx%ldx%ld by %s", thread_counts[t],
-                      (long)mm->m, (long)mm->n, (long)mm->k, mpc_cpu_implementation(e, 0));
+            CHECK_MSG(memcmp(first, buffer_data(e, mm->c), bytes) == 0, "%u threads give other bits, %ldx%ldx%ld by %s",
+                      thread_counts[t], (long)mm->m, (long)mm->n, (long)mm->k, mpc_cpu_implementation(e, 0));
         }
         e->vtable->destroy(e);
     }

@@ -1,4 +1,5 @@
-/* The search for the first value that isn't finite, on both devices: it names value, op, kind and place, and moves no state. */
+/* The search for the first value that isn't finite, on both devices: it names value, op, kind and place, and moves no
+ * state. */
 #include "tests/runtime/program_support.h"
 
 /* y = log(x); z = y * w; count advances. */
@@ -7,8 +8,10 @@ static mpc_builder *make_graph(mpc_context *ctx) {
     int64_t n = 4;
     mpc_type_id type = mpc_type_make(ctx, MPC_FMT_f32, 1, &n), i32 = mpc_type_make(ctx, MPC_FMT_i32, 0, NULL);
     mpc_value_id x = mpc_build_input(b, "x", type, (mpc_attr_arg[]){MPC_A_STR("source", "columns[0:4]")}, 1);
-    mpc_value_id w = mpc_build_state(b, "w", type, (mpc_attr_arg[]){MPC_A_STR("name", "w"), MPC_A_STR("init", "ones")}, 2);
-    mpc_value_id count = mpc_build_state(b, "count", i32, (mpc_attr_arg[]){MPC_A_STR("name", "count"), MPC_A_STR("role", "counter")}, 2);
+    mpc_value_id w =
+        mpc_build_state(b, "w", type, (mpc_attr_arg[]){MPC_A_STR("name", "w"), MPC_A_STR("init", "ones")}, 2);
+    mpc_value_id count =
+        mpc_build_state(b, "count", i32, (mpc_attr_arg[]){MPC_A_STR("name", "count"), MPC_A_STR("role", "counter")}, 2);
     mpc_builder_set_name(b, "layer.y");
     mpc_value_id y = mpc_build1(b, MPC_OP_log, x);
     mpc_value_id z = mpc_build2(b, MPC_OP_mul, y, w);
@@ -52,12 +55,13 @@ static void check_device(fixture *f, mpc_exec *e, const char *infinite, const ch
     e->vtable->destroy(e);
 }
 
-static const char log_text[] = "float logf(float);\n"
-                               "void k_log(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
-                               "    const float *x = p[0]; float *y = p[1]; int32_t *count = p[2];\n"
-                               "    for (int64_t i = 0; i < 4; i++) y[i] = logf(x[i]);\n"
-                               "    ++*count;\n"
-                               "}\n";
+static const char log_text[] =
+    "float logf(float);\n"
+    "void k_log(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+    "    const float *x = p[0]; float *y = p[1]; int32_t *count = p[2];\n"
+    "    for (int64_t i = 0; i < 4; i++) y[i] = logf(x[i]);\n"
+    "    ++*count;\n"
+    "}\n";
 
 static void check_cpu(void) {
     fixture f;
@@ -77,7 +81,8 @@ static void check_cpu(void) {
     f.outputs[0] = (mpc_program_output){.name = "z", .buffer = pointers[1].buffer};
     f.program.input_count = f.program.output_count = f.program.kernel_count = 1;
     f.program.kernels = &kernel;
-    check_device(&f, load(&f, 1, false), "layer.y: log gives -inf at element 2; its inputs reach 4", "input x holds nan at element 2");
+    check_device(&f, load(&f, 1, false), "layer.y: log gives -inf at element 2; its inputs reach 4",
+                 "input x holds nan at element 2");
     fixture_destroy(&f);
 }
 
@@ -85,7 +90,8 @@ int main(void) {
     fixture f;
     fixture_create(&f, make_graph);
     mpc_store_init(f.store, 1);
-    check_device(&f, mpc_ref_load(f.graph, f.store, &f.sink), "layer.y: log gives -inf at element 2; its inputs reach 4", "input x holds nan at element 2");
+    check_device(&f, mpc_ref_load(f.graph, f.store, &f.sink),
+                 "layer.y: log gives -inf at element 2; its inputs reach 4", "input x holds nan at element 2");
     fixture_show_diags(&f);
     fixture_destroy(&f);
     check_cpu();

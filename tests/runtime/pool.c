@@ -1,4 +1,5 @@
-/* The pool runs every unit once, whatever the number of threads and units, again and again, also after its threads have gone to sleep. */
+/* The pool runs every unit once, whatever the number of threads and units, again and again, also after its threads have
+ * gone to sleep. */
 #include <stdatomic.h>
 #include <time.h>
 

@@ -31,7 +31,8 @@ typedef struct fixture {
     char cache[64];
 } fixture;
 
-/* `states`: text of `state` lines is not needed by most tests: an empty graph. The builder is finished and its states are stored. */
+/* `states`: text of `state` lines is not needed by most tests: an empty graph. The builder is finished and its states
+ * are stored. */
 static inline void fixture_create(fixture *f, mpc_builder *(*make)(mpc_context *ctx)) {
     memset(f, 0, sizeof *f);
     f->sources = mpc_sources_create();
@@ -40,8 +41,13 @@ static inline void fixture_create(fixture *f, mpc_builder *(*make)(mpc_context *
     f->ctx = mpc_context_create(&f->sink, f->sources);
     f->graph = mpc_builder_finish(make ? make(f->ctx) : mpc_builder_create(f->ctx, "empty"));
     f->store = mpc_store_create(f->graph, &f->sink);
-    f->program = (mpc_program){.ctx = f->ctx, .name = "test", .prelude = "#include <stdint.h>\n", .buffers = f->buffers,
-                               .launches = f->launches, .inputs = f->inputs, .outputs = f->outputs};
+    f->program = (mpc_program){.ctx = f->ctx,
+                               .name = "test",
+                               .prelude = "#include <stdint.h>\n",
+                               .buffers = f->buffers,
+                               .launches = f->launches,
+                               .inputs = f->inputs,
+                               .outputs = f->outputs};
     strcpy(f->cache, "/tmp/mpc-test-XXXXXX");
     if (!mkdtemp(f->cache)) f->cache[0] = 0;
 }
@@ -65,17 +71,23 @@ static inline void fixture_show_diags(const fixture *f) {
 static inline mpc_pointer add_buffer(fixture *f, const char *name, mpc_format format, int64_t elements) {
     mpc_program *p = &f->program;
     mpc_buffer *b = &f->buffers[p->buffer_count];
-    *b = (mpc_buffer){.name = name, .type = {.format = format, .rank = 1, .dims = {elements}}, .cls = MPC_BUF_ACTIVATION};
+    *b = (mpc_buffer){
+        .name = name, .type = {.format = format, .rank = 1, .dims = {elements}}, .cls = MPC_BUF_ACTIVATION};
     b->bytes = (uint64_t)elements * mpc_format_get(format)->bytes;
     b->offset = p->arena_bytes;
     p->arena_bytes += (b->bytes + 127) / 64 * 64;
     return (mpc_pointer){.buffer = p->buffer_count++};
 }
 
-static inline mpc_pointer add_state(fixture *f, const char *name, mpc_format derived, mpc_format format, int64_t elements) {
+static inline mpc_pointer add_state(fixture *f, const char *name, mpc_format derived, mpc_format format,
+                                    int64_t elements) {
     mpc_pointer p = {.buffer = f->program.buffer_count++};
     mpc_buffer *b = &f->buffers[p.buffer];
-    *b = (mpc_buffer){.name = name, .state = name, .derived = derived, .is_state = true, .cls = MPC_BUF_CONTROL,
+    *b = (mpc_buffer){.name = name,
+                      .state = name,
+                      .derived = derived,
+                      .is_state = true,
+                      .cls = MPC_BUF_CONTROL,
                       .type = {.format = format, .rank = elements == 1 ? 0 : 1, .dims = {elements}}};
     b->bytes = (uint64_t)elements * mpc_format_get(format)->bytes;
     return p;
@@ -123,7 +135,8 @@ static inline double *read_values(mpc_exec *e, mpc_pointer p) {
     return out;
 }
 
-/* Half a unit in the last place of the result's format, and the error of an f32 sum of `terms` terms whose magnitudes add up to `size`. */
+/* Half a unit in the last place of the result's format, and the error of an f32 sum of `terms` terms whose magnitudes
+ * add up to `size`. */
 static inline double sum_bound(mpc_format format, double value, double size, int64_t terms) {
     const mpc_numfmt *fmt = &mpc_format_get(format)->fmt;
     double rounding = fabs(value) * ldexp(1, -fmt->fraction_bits - 1) + mpc_numfmt_min_subnormal(fmt) / 2;

@@ -1,5 +1,6 @@
-/* A loaded program's step: kernels of several instances, conditional launches, copies, states in the store; no allocation by mpc and no
- * system call but futex; the cache of compiled kernels. */
+/* A loaded program's step: kernels of several instances, conditional launches, copies, states in the store; no
+ * allocation by mpc and no system call but futex; the cache of compiled kernels. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -11,18 +12,19 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <dirent.h>
 
 #include "tests/runtime/program_support.h"
 
-static const char scale_text[] = "void k_scale(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
-                                 "    const float *x = p[0]; float *y = p[1]; float *s = scratch;\n"
-                                 "    for (int64_t u = begin; u < end; u++)\n"
-                                 "        for (int64_t i = u * n[0]; i < (u + 1) * n[0]; i++) { s[0] = x[i]; y[i] = s[0] * f[0]; }\n"
-                                 "}\n";
-static const char count_text[] = "void k_count(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
-                                 "    int32_t *c = p[0]; uint8_t *odd = p[1]; *c += 1; *odd = *c & 1;\n"
-                                 "}\n";
+static const char scale_text[] =
+    "void k_scale(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+    "    const float *x = p[0]; float *y = p[1]; float *s = scratch;\n"
+    "    for (int64_t u = begin; u < end; u++)\n"
+    "        for (int64_t i = u * n[0]; i < (u + 1) * n[0]; i++) { s[0] = x[i]; y[i] = s[0] * f[0]; }\n"
+    "}\n";
+static const char count_text[] =
+    "void k_count(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+    "    int32_t *c = p[0]; uint8_t *odd = p[1]; *c += 1; *odd = *c & 1;\n"
+    "}\n";
 
 typedef struct step_program {
     fixture f;
@@ -37,13 +39,19 @@ typedef struct step_program {
 static mpc_builder *make_states(mpc_context *ctx) {
     mpc_builder *b = mpc_builder_create(ctx, "states");
     mpc_type_id i32 = mpc_type_make(ctx, MPC_FMT_i32, 0, NULL);
-    mpc_build_state(b, "step.attempts", i32, (mpc_attr_arg[]){MPC_A_STR("name", "step.attempts"), MPC_A_STR("role", "counter")}, 2);
+    mpc_build_state(b, "step.attempts", i32,
+                    (mpc_attr_arg[]){MPC_A_STR("name", "step.attempts"), MPC_A_STR("role", "counter")}, 2);
     return b;
 }
 
 static void add_kernels(step_program *s) {
     fixture *f = &s->f;
-    s->kernels[0] = (mpc_kernel){.name = "k_scale", .text = scale_text, .pointer_count = 2, .int_count = 1, .float_count = 1, .scratch_bytes = 64};
+    s->kernels[0] = (mpc_kernel){.name = "k_scale",
+                                 .text = scale_text,
+                                 .pointer_count = 2,
+                                 .int_count = 1,
+                                 .float_count = 1,
+                                 .scratch_bytes = 64};
     s->kernels[1] = (mpc_kernel){.name = "k_count", .text = count_text, .pointer_count = 2};
     f->program.kernels = s->kernels;
     f->program.kernel_count = 2;
@@ -62,7 +70,9 @@ static void add_kernels(step_program *s) {
     s->pointers[0] = s->pointers[2] = s->x;
     s->pointers[1] = s->y;
     s->pointers[3] = s->y2;
-    for (int i = 0; i < 2; i++) s->scale[i] = (mpc_kernel_instance){.pointers = &s->pointers[2 * i], .ints = &s->ints[i], .floats = &s->floats[i]};
+    for (int i = 0; i < 2; i++)
+        s->scale[i] =
+            (mpc_kernel_instance){.pointers = &s->pointers[2 * i], .ints = &s->ints[i], .floats = &s->floats[i]};
     s->scale[0].units = 100;
     s->scale[1].units = 200;
     scale->instances = s->scale;
@@ -92,8 +102,23 @@ static void make_program(step_program *s) {
     copy->has_when = true;
     copy->when = s->odd;
     mpc_launch *mm = add_launch(f, MPC_LAUNCH_MATMUL, "matmul");
-    mm->matmul = (mpc_matmul){.a = s->a, .b = s->a, .c = s->c, .fa = MPC_FMT_bf16, .fb = MPC_FMT_bf16, .fc = MPC_FMT_bf16, .acc = MPC_FMT_f32, .m = 256,
-                              .n = 256, .k = 256, .a_row = 256, .a_col = 1, .b_row = 256, .b_col = 1, .c_row = 256, .c_col = 1, .batch = {1, 1, 1}};
+    mm->matmul = (mpc_matmul){.a = s->a,
+                              .b = s->a,
+                              .c = s->c,
+                              .fa = MPC_FMT_bf16,
+                              .fb = MPC_FMT_bf16,
+                              .fc = MPC_FMT_bf16,
+                              .acc = MPC_FMT_f32,
+                              .m = 256,
+                              .n = 256,
+                              .k = 256,
+                              .a_row = 256,
+                              .a_col = 1,
+                              .b_row = 256,
+                              .b_col = 1,
+                              .c_row = 256,
+                              .c_col = 1,
+                              .batch = {1, 1, 1}};
 }
 
 static void check_results(void) {
@@ -116,7 +141,8 @@ static void check_results(void) {
     }
     mpc_memory_report report;
     mpc_exec_memory(e, &report);
-    CHECK(report.by_class[MPC_BUF_ACTIVATION][MPC_FMT_f32] == 16000 && report.by_class[MPC_BUF_CONTROL][MPC_FMT_i32] == 4);
+    CHECK(report.by_class[MPC_BUF_ACTIVATION][MPC_FMT_f32] == 16000 &&
+          report.by_class[MPC_BUF_CONTROL][MPC_FMT_i32] == 4);
     CHECK(report.arena_bytes == s.f.program.arena_bytes && report.state_bytes == 64);
     e->vtable->destroy(e);
     fixture_destroy(&s.f);
@@ -305,8 +331,11 @@ static void check_many_units(void) {
     mpc_kernel kernels[COUNT];
     for (int i = 0; i < COUNT; i++) {
         snprintf(names[i], sizeof names[i], "k_%d", i);
-        mpc_str_printf(&texts[i], "void k_%d(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
-                                  "    ((float *)p[0])[%d] = %d;\n}\n", i, i, i + 1);
+        mpc_str_printf(
+            &texts[i],
+            "void k_%d(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+            "    ((float *)p[0])[%d] = %d;\n}\n",
+            i, i, i + 1);
         for (int k = 0; k < 1000; k++) mpc_str_append(&texts[i], "/* this line makes the text long */\n");
         kernels[i] = (mpc_kernel){.name = names[i], .text = mpc_str_cstr(&texts[i]), .pointer_count = 1};
     }
@@ -317,7 +346,12 @@ static void check_many_units(void) {
     mpc_kernel_instance instance = {.pointers = &y, .units = 1};
     for (uint32_t i = 0; i < COUNT; i++) {
         mpc_launch *l = add_launch(&s.f, MPC_LAUNCH_KERNEL, names[i]);
-        *l = (mpc_launch){.kind = MPC_LAUNCH_KERNEL, .name = names[i], .op = "set", .kernel = i, .instances = &instance, .instance_count = 1};
+        *l = (mpc_launch){.kind = MPC_LAUNCH_KERNEL,
+                          .name = names[i],
+                          .op = "set",
+                          .kernel = i,
+                          .instances = &instance,
+                          .instance_count = 1};
     }
     mpc_exec *e = load(&s.f, 1, false);
     CHECK(e && e->vtable->step(e) == MPC_OK && mpc_cpu_compiled(e) >= 5);

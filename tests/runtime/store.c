@@ -1,15 +1,22 @@
-/* States: found by name and format, flat by class and format, initial values by (seed, name, element) only, low copies bit-exact. */
+/* States: found by name and format, flat by class and format, initial values by (seed, name, element) only, low copies
+ * bit-exact. */
 #include "tests/runtime/program_support.h"
 
-static mpc_value_id add_named(mpc_builder *b, const char *name, mpc_format format, int64_t n, const char *role, const char *init, double a, double std) {
+static mpc_value_id add_named(mpc_builder *b, const char *name, mpc_format format, int64_t n, const char *role,
+                              const char *init, double a, double std) {
     mpc_type_id type = mpc_type_make(mpc_builder_context(b), format, 1, &n);
-    return mpc_build_state(b, name, type, (mpc_attr_arg[]){MPC_A_STR("name", name), MPC_A_STR("role", role), MPC_A_STR("init", init), MPC_A_FLOAT("a", a), MPC_A_FLOAT("b", std)}, 5);
+    return mpc_build_state(b, name, type,
+                           (mpc_attr_arg[]){MPC_A_STR("name", name), MPC_A_STR("role", role), MPC_A_STR("init", init),
+                                            MPC_A_FLOAT("a", a), MPC_A_FLOAT("b", std)},
+                           5);
 }
 
 static void add_copy(mpc_builder *b, const char *name, mpc_format format, int64_t n) {
     mpc_type_id type = mpc_type_make(mpc_builder_context(b), format, 1, &n);
     mpc_builder_set_name(b, format == MPC_FMT_bf16 ? "copy.bf16" : "copy.f16");
-    mpc_build_state(b, name, type, (mpc_attr_arg[]){MPC_A_STR("name", name), MPC_A_STR("role", "copy"), MPC_A_FORMAT("derived", format)}, 3);
+    mpc_build_state(
+        b, name, type,
+        (mpc_attr_arg[]){MPC_A_STR("name", name), MPC_A_STR("role", "copy"), MPC_A_FORMAT("derived", format)}, 3);
 }
 
 static void add_rng(mpc_builder *b) {
@@ -46,7 +53,8 @@ static const float *floats(fixture *f, const char *name) { return mpc_store_find
 
 static void check_layout(fixture *f) {
     CHECK(mpc_store_count(f->store) == 8);
-    static const char *const order[] = {"fc.weight", "fc.bias", "fc.weight/m", "fc.weight", "fc.weight", "bn.var", "scaler.scale", "rng.seed"};
+    static const char *const order[] = {"fc.weight", "fc.bias", "fc.weight/m",  "fc.weight",
+                                        "fc.weight", "bn.var",  "scaler.scale", "rng.seed"};
     const uint8_t *end = NULL;
     for (uint32_t i = 0; i < mpc_store_count(f->store) && i < 8; i++) {
         const mpc_store_entry *e = mpc_store_at(f->store, i);
@@ -67,7 +75,8 @@ static void check_values(fixture *f) {
     CHECK(mpc_store_init(f->store, seed) == MPC_OK);
     CHECK(memcmp(mpc_store_find(f->store, "rng.seed", MPC_FMT_none)->data, &seed, 8) == 0);
     const float *w = floats(f, "fc.weight"), *bias = floats(f, "fc.bias");
-    const uint16_t *bf16 = mpc_store_find(f->store, "fc.weight", MPC_FMT_bf16)->data, *f16 = mpc_store_find(f->store, "fc.weight", MPC_FMT_f16)->data;
+    const uint16_t *bf16 = mpc_store_find(f->store, "fc.weight", MPC_FMT_bf16)->data,
+                   *f16 = mpc_store_find(f->store, "fc.weight", MPC_FMT_f16)->data;
     double sum = 0, squares = 0;
     for (int i = 0; i < 1000; i++) {
         sum += (double)w[i];
