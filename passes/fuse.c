@@ -113,13 +113,32 @@ static bool try_union(fuser *f, uint32_t a, uint32_t b) {
 
 /* --- candidates --- */
 
-/* A cheap value that only a later reader wants (a mask for the backward pass) belongs to that reader: joined here it would be stored. */
+/* Is the value stored anyway: has it a reader in a third group, or one that no loop can take? */
+static bool leaves(const fuser *f, mpc_value_id v, uint32_t own, uint32_t target) {
+    for (uint32_t u = f->uses.begin[v]; u < f->uses.begin[v + 1]; u++) {
+        mpc_node_id user = f->uses.users[u];
+        uint32_t to = f->group_of[user];
+        if (to == MPC_NONE ? !mpc_space_takes(f->g, user) : to != target && to != own) return true;
+    }
+    return false;
+}
+
+/* A value made from what is stored anyway, read only much later (a mask for the backward pass, a norm's output recomputed there), belongs to
+ * its reader: joined here it would have to be stored. */
 static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
-    const group *t = &f->groups[target];
-    mpc_node_id last = t->nodes[t->count - 1], first_user = UINT32_MAX;
-    mpc_value_id result = mpc_result(&f->g->nodes[node], 0);
-    if (f->uses.begin[result] < f->uses.begin[result + 1]) first_user = f->uses.users[f->uses.begin[result]];
-    return first_user != UINT32_MAX && node - last > FAR && first_user - node < node - last;
+    const mpc_node *n = &f->g->nodes[node];
+    mpc_value_id result = mpc_result(n, 0);
+    mpc_node_id nearest = 0;
+    int64_t kept = 0;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(f->g, n, i);
+        if (group_of_value(f, v) != target) continue;
+        if (f->g->values[v].producer > nearest) nearest = f->g->values[v].producer;
+        if (!leaves(f, v, f->group_of[node], target)) kept += mpc_type_elements(mpc_value_type(f->g, v));
+    }
+    if (node - nearest <= FAR || f->uses.begin[result] == f->uses.begin[result + 1]) return false;
+    mpc_node_id first_user = f->uses.users[f->uses.begin[result]];
+    return first_user - node < node - nearest && kept < mpc_type_elements(mpc_value_type(f->g, result));
 }
 
 static bool is_reduction(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_REDUCE; }
