@@ -38,6 +38,7 @@ typedef struct dnn_conv {
     int64_t in_units[2];
     int in_count;
     uint8_t *w; /* storage of the weights */
+    uint8_t *y; /* what the primitive sees */
 } dnn_conv;
 
 static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -77,7 +78,7 @@ static mpc_dnn_op *create_op(const dnn_conv *d, int64_t n) {
                                          [MPC_CONV_GRAD_INPUT] = MPC_DNN_CONV_GRAD_INPUT,
                                          [MPC_CONV_GRAD_WEIGHT] = MPC_DNN_CONV_GRAD_WEIGHT};
     const mpc_conv *c = &d->c;
-    mpc_dnn_desc desc = {.kind = kinds[c->kind], .relu = c->relu};
+    mpc_dnn_desc desc = {.kind = kinds[c->kind]};
     desc.tensors[MPC_DNN_SRC] = image(d->fx, n, c->h, c->wd, c->c);
     desc.tensors[MPC_DNN_WEIGHTS] = weights(c, d->fw, true);
     desc.tensors[MPC_DNN_DST] = image(d->fy, n, c->oh, c->ow, c->oc);
@@ -159,7 +160,11 @@ static void reorder_weights(void *user, int64_t unit, unsigned thread) {
     mpc_dnn_run(((const dnn_conv *)user)->reorder_calls[unit], thread);
 }
 static void run_block(void *user, int64_t unit, unsigned thread) {
-    mpc_dnn_run(((const dnn_conv *)user)->calls[unit], thread);
+    const dnn_conv *d = user;
+    mpc_dnn_run(d->calls[unit], thread);
+    if (!d->c.relu) return;
+    int64_t begin = y_elements(&d->c, unit * d->block), n = unit + 1 == d->blocks ? d->last : d->block;
+    d->isa->relu(d->fy, mpc_at_mutable(d->y, d->fy, begin), y_elements(&d->c, n)); /* rounded or not: the same */
 }
 
 /* Regions are whole cache lines. */
@@ -260,6 +265,7 @@ static mpc_dnn_call *bind_block(const dnn_conv *d, int64_t block, uint8_t *x, ui
 static bool bind_calls(dnn_conv *d, const mpc_binding *b) {
     uint8_t *x = d->wide_x.data ? (uint8_t *)d->wide_x.data : mpc_resolve(b, d->c.x);
     uint8_t *y = d->wide_y.data ? (uint8_t *)d->wide_y.data : mpc_resolve(b, d->c.y);
+    d->y = y;
     uint8_t *w = d->wide_w.data ? (uint8_t *)d->wide_w.data : d->w;
     void *bias = d->c.has_bias ? mpc_resolve(b, d->c.bias) : NULL;
     d->calls = mpc_arena_alloc(d->arena, (size_t)d->blocks * sizeof *d->calls);

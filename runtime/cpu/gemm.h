@@ -44,7 +44,8 @@ typedef struct mpc_gemm_isa {
     void (*wide)(const mpc_micro *tile);
     void (*narrow)(const mpc_micro *tile);
     void (*pack)(const mpc_pack *panel, float *to);
-    void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n);   /* contiguous, exact */
+    void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n); /* contiguous, exact */
+    void (*relu)(mpc_format format, void *data, int64_t n); /* f32, bf16, f16, contiguous, in place; NaN stays */
     void (*from_f32)(mpc_format format, const float *from, void *to, int64_t n); /* contiguous, one rounding */
 } mpc_gemm_isa;
 

@@ -10,6 +10,8 @@ typedef struct dnn_matmul {
     mpc_matmul mm; /* after the swap */
     mpc_dnn *dnn;
     mpc_arena *arena;
+    const mpc_gemm_isa *isa;
+    uint8_t *c;
     int64_t batches, m_block, n_block, m_blocks, n_blocks;
     mpc_dnn_op *ops[2][2]; /* [last in m][last in n]; NULL where there is none such */
     mpc_dnn_call **calls;
@@ -54,7 +56,7 @@ static void choose_blocks(dnn_matmul *d) {
 
 static mpc_dnn_op *create_op(const dnn_matmul *d, int64_t m, int64_t n) {
     const mpc_matmul *mm = &d->mm;
-    mpc_dnn_desc desc = {.kind = MPC_DNN_MATMUL, .relu = mm->relu};
+    mpc_dnn_desc desc = {.kind = MPC_DNN_MATMUL};
     desc.tensors[MPC_DNN_SRC] =
         (mpc_dnn_tensor){.rank = 2, .format = mm->fa, .dims = {m, mm->k}, .strides = {mm->a_row, mm->a_col}};
     desc.tensors[MPC_DNN_WEIGHTS] =
@@ -92,11 +94,6 @@ static bool create_ops(dnn_matmul *d, mpc_plan *plan) {
     return true;
 }
 
-static void run_call(void *user, int64_t unit, unsigned thread) {
-    const dnn_matmul *d = user;
-    mpc_dnn_run(d->calls[unit], thread);
-}
-
 static int64_t batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry) {
     int64_t offset = 0;
     for (int d = MPC_MATMUL_BATCH_DIMS - 1; d >= 0; d--) {
@@ -104,6 +101,28 @@ static int64_t batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_
         entry /= mm->batch[d];
     }
     return offset;
+}
+
+static int64_t result_offset(const dnn_matmul *d, int64_t unit) {
+    int64_t blocks = d->m_blocks * d->n_blocks, block = unit % blocks;
+    int64_t i = block / d->n_blocks * d->m_block, j = block % d->n_blocks * d->n_block;
+    return batch_offset(&d->mm, d->mm.c_batch, unit / blocks) + i * d->mm.c_row + j * d->mm.c_col;
+}
+
+/* On the rounded result: that is the same as before rounding. */
+static void apply_relu(const dnn_matmul *d, int64_t unit) {
+    const mpc_matmul *mm = &d->mm;
+    int64_t block = unit % (d->m_blocks * d->n_blocks);
+    int64_t i = block / d->n_blocks * d->m_block, j = block % d->n_blocks * d->n_block;
+    int64_t rows = smaller(d->m_block, mm->m - i), columns = smaller(d->n_block, mm->n - j);
+    uint8_t *c = mpc_at_mutable(d->c, mm->fc, result_offset(d, unit));
+    for (int64_t y = 0; y < rows; y++) d->isa->relu(mm->fc, mpc_at_mutable(c, mm->fc, y * mm->c_row), columns);
+}
+
+static void run_call(void *user, int64_t unit, unsigned thread) {
+    const dnn_matmul *d = user;
+    mpc_dnn_run(d->calls[unit], thread);
+    if (d->mm.relu) apply_relu(d, unit);
 }
 
 static mpc_dnn_call *bind_call(const dnn_matmul *d, const mpc_binding *b, int64_t unit) {
@@ -115,14 +134,14 @@ static mpc_dnn_call *bind_call(const dnn_matmul *d, const mpc_binding *b, int64_
         mpc_at_mutable(mpc_resolve(b, mm->a), mm->fa, batch_offset(mm, mm->a_batch, entry) + i * mm->a_row);
     data[MPC_DNN_WEIGHTS] =
         mpc_at_mutable(mpc_resolve(b, mm->b), mm->fb, batch_offset(mm, mm->b_batch, entry) + j * mm->b_col);
-    data[MPC_DNN_DST] = mpc_at_mutable(mpc_resolve(b, mm->c), mm->fc,
-                                       batch_offset(mm, mm->c_batch, entry) + i * mm->c_row + j * mm->c_col);
+    data[MPC_DNN_DST] = mpc_at_mutable(d->c, mm->fc, result_offset(d, unit));
     if (mm->has_bias) data[MPC_DNN_BIAS] = (float *)mpc_resolve(b, mm->bias) + j;
     return mpc_dnn_bind(d->ops[bi + 1 == d->m_blocks][bj + 1 == d->n_blocks], data);
 }
 
 static bool bind_matmul(mpc_plan *plan, const mpc_binding *b) {
     dnn_matmul *d = plan->state;
+    d->c = mpc_resolve(b, d->mm.c);
     int64_t units = d->batches * d->m_blocks * d->n_blocks;
     d->calls = mpc_arena_alloc(d->arena, (size_t)units * sizeof *d->calls);
     if (!d->calls) return false;
@@ -149,7 +168,7 @@ mpc_plan *mpc_matmul_plan_onednn(const mpc_plan_env *env, const mpc_matmul *mm) 
     mpc_plan *plan = mpc_plan_new(env, sizeof(dnn_matmul));
     if (!plan) return NULL;
     dnn_matmul *d = plan->state;
-    *d = (dnn_matmul){.mm = *mm, .dnn = env->dnn, .arena = env->arena};
+    *d = (dnn_matmul){.mm = *mm, .dnn = env->dnn, .arena = env->arena, .isa = env->isa};
     if (transposed) swap_operands(&d->mm);
     choose_blocks(d);
     if (!create_ops(d, plan)) return NULL;

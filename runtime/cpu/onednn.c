@@ -51,7 +51,6 @@ static mpc_dl *open_library(mpc_dnn_api *api, char *reason, size_t reason_size) 
 #define SYMBOL(name, optional, result, arguments) {#name, offsetof(mpc_dnn_api, name), optional},
 #include "runtime/cpu/onednn_symbols.def"
 #undef SYMBOL
-        {"dnnl_post_ops_append_eltwise", offsetof(mpc_dnn_api, append_relu), false},
     };
     return mpc_dl_open(names, symbols, sizeof symbols / sizeof symbols[0], api, reason, reason_size);
 }
@@ -159,19 +158,11 @@ int mpc_dnn_type(mpc_format format) {
 
 /* ---- primitives ---- */
 
-static void *make_attributes(mpc_dnn *dnn, bool relu) {
-    const mpc_dnn_api *api = &dnn->api;
-    void *attr = NULL, *post_ops = NULL;
-    if (api->dnnl_primitive_attr_create(&attr) != 0) return NULL;
-    bool ok = api->dnnl_primitive_attr_set_scratchpad_mode(attr, MPC_DNNL_SCRATCHPAD_USER) == 0;
-    if (ok && relu) {
-        ok = api->dnnl_post_ops_create(&post_ops) == 0;
-        ok = ok && dnn->variant->append_relu(dnn, post_ops) == 0 &&
-             api->dnnl_primitive_attr_set_post_ops(attr, post_ops) == 0;
-        if (post_ops) api->dnnl_post_ops_destroy(post_ops);
-    }
-    if (ok) return attr;
-    api->dnnl_primitive_attr_destroy(attr);
+static void *make_attributes(mpc_dnn *dnn) {
+    void *attr = NULL;
+    if (dnn->api.dnnl_primitive_attr_create(&attr) != 0) return NULL;
+    if (dnn->api.dnnl_primitive_attr_set_scratchpad_mode(attr, MPC_DNNL_SCRATCHPAD_USER) == 0) return attr;
+    dnn->api.dnnl_primitive_attr_destroy(attr);
     return NULL;
 }
 
@@ -213,7 +204,7 @@ mpc_dnn_op *mpc_dnn_create(mpc_dnn *dnn, const mpc_dnn_desc *desc) {
         if (!mds[i]) return NULL;
     }
     mpc_dnn_op *op = mpc_arena_alloc(dnn->arena, sizeof *op);
-    void *attr = op ? make_attributes(dnn, desc->relu) : NULL;
+    void *attr = op ? make_attributes(dnn) : NULL;
     if (!attr) return NULL;
     void *pd = NULL;
     int status = dnn->variant->make_pd(dnn, desc, mds, attr, &pd);
@@ -225,7 +216,7 @@ mpc_dnn_op *mpc_dnn_create(mpc_dnn *dnn, const mpc_dnn_desc *desc) {
 
 static mpc_dnn_op *create_reorder(mpc_dnn *dnn, const void *from, const void *to) {
     mpc_dnn_op *op = mpc_arena_alloc(dnn->arena, sizeof *op);
-    void *attr = op && from && to ? make_attributes(dnn, false) : NULL;
+    void *attr = op && from && to ? make_attributes(dnn) : NULL;
     if (!attr) return NULL;
     void *pd = NULL;
     int status = dnn->api.dnnl_reorder_primitive_desc_create(&pd, from, dnn->engine, to, dnn->engine, attr);

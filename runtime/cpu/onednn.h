@@ -37,10 +37,10 @@ typedef enum mpc_dnn_kind {
 } mpc_dnn_kind;
 enum { MPC_DNN_SRC, MPC_DNN_WEIGHTS, MPC_DNN_BIAS, MPC_DNN_DST, MPC_DNN_TENSORS };
 
+/* No activations: the library's relu turns NaN into 0, so plans apply their own. */
 typedef struct mpc_dnn_desc {
     mpc_dnn_kind kind;
     mpc_dnn_tensor tensors[MPC_DNN_TENSORS];
-    bool relu;                                                   /* matmul, forward convolution */
     int64_t stride[2], dilation[2], pad_before[2], pad_after[2]; /* dilation 1: dense */
 } mpc_dnn_desc;
 

@@ -10,7 +10,6 @@ typedef struct mpc_dnn_api {
 #define SYMBOL(name, optional, result, arguments) result(*name) arguments;
 #include "runtime/cpu/onednn_symbols.def"
 #undef SYMBOL
-    int (*append_relu)(void); /* dnnl_post_ops_append_eltwise: its arguments differ, the versions cast it */
 } mpc_dnn_api;
 
 /* Values that versions 2 and 3 agree on (oneapi/dnnl/dnnl_types.h). */
@@ -69,7 +68,6 @@ typedef struct mpc_dnn_variant { /* one per major version; int results are the l
     void *(*make_md)(mpc_dnn *dnn, const mpc_dnn_tensor *tensor); /* NULL on failure */
     int (*make_pd)(mpc_dnn *dnn, const mpc_dnn_desc *desc, void *const mds[MPC_DNN_TENSORS], const void *attr,
                    void **pd);
-    int (*append_relu)(const mpc_dnn *dnn, void *post_ops);
 } mpc_dnn_variant;
 
 extern const mpc_dnn_variant mpc_dnn_v3;

@@ -3,8 +3,6 @@
  * absent. */
 #include "runtime/cpu/onednn_api.h"
 
-#include <string.h>
-
 #if defined(__has_include)
 #if __has_include(<oneapi/dnnl/dnnl_version.h>)
 #include <oneapi/dnnl/dnnl_version.h>
@@ -61,13 +59,7 @@ static int make_pd(mpc_dnn *dnn, const mpc_dnn_desc *desc, void *const mds[MPC_D
     return status != 0 ? status : api->dnnl_primitive_desc_create(pd, described, attr, dnn->engine, NULL);
 }
 
-static int append_relu(const mpc_dnn *dnn, void *post_ops) {
-    int (*append)(void *, float, int, float, float);
-    memcpy(&append, &dnn->api.append_relu, sizeof append);
-    return append(post_ops, 1, dnnl_eltwise_relu, 0, 0);
-}
-
-static const mpc_dnn_variant variant = {.make_md = make_md, .make_pd = make_pd, .append_relu = append_relu};
+static const mpc_dnn_variant variant = {.make_md = make_md, .make_pd = make_pd};
 
 const mpc_dnn_variant *mpc_dnn_v2(void) { return &variant; }
 

@@ -2,10 +2,6 @@
  * in onednn_symbols.def from the library's documented C interface, so no header of version 3 is needed. */
 #include "runtime/cpu/onednn_api.h"
 
-#include <string.h>
-
-enum { ELTWISE_RELU = 0x20 };
-
 static void *make_md(mpc_dnn *dnn, const mpc_dnn_tensor *t) {
     void *md = NULL;
     int type = mpc_dnn_type(t->format);
@@ -34,10 +30,4 @@ static int make_pd(mpc_dnn *dnn, const mpc_dnn_desc *d, void *const mds[MPC_DNN_
         d->stride, dilates, d->pad_before, d->pad_after, NULL, attr);
 }
 
-static int append_relu(const mpc_dnn *dnn, void *post_ops) {
-    int (*append)(void *, int, float, float);
-    memcpy(&append, &dnn->api.append_relu, sizeof append);
-    return append(post_ops, ELTWISE_RELU, 0, 0);
-}
-
-const mpc_dnn_variant mpc_dnn_v3 = {.make_md = make_md, .make_pd = make_pd, .append_relu = append_relu};
+const mpc_dnn_variant mpc_dnn_v3 = {.make_md = make_md, .make_pd = make_pd};
