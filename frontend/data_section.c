@@ -4,12 +4,6 @@
 
 #include "frontend/fe_train.h"
 
-static const fe_ast *find_section(const mpc_model *m, const char *name) {
-    for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (i->kind == AST_SECTION && strcmp(i->text, name) == 0) return i;
-    return NULL;
-}
-
 static const fe_ast *argument(const fe_ast *call, const char *name, uint32_t position) {
     uint32_t i = 0;
     for (const fe_ast *a = call->list.first; a; a = a->next, i++)
@@ -197,7 +191,7 @@ static void apply_overrides(mpc_model *m) {
 }
 
 void fe_read_data(mpc_model *m) {
-    const fe_ast *section = find_section(m, "data");
+    const fe_ast *section = fe_find_section(m, "data");
     m->has_data = section != NULL;
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_INPUT_ENTRY) add_mapping(m, e);

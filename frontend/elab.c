@@ -95,8 +95,7 @@ static void bind_nexts(fe_elab *e) {
         if (p->is_stat && p->latest != p->value.t->id) mpc_build_next(e->b, p->value.t->id, p->latest);
     }
     if (e->rng_step == MPC_NONE) return;
-    mpc_builder_set_loc(e->b, (mpc_loc){0});
-    mpc_builder_set_why(e->b, 0);
+    fe_set_place(e, (mpc_span){0});
     mpc_value_id one = mpc_build_const(e->b, 1, MPC_FMT_i32);
     mpc_builder_set_name(e->b, "rng.step.next");
     mpc_value_id next = mpc_build2(e->b, MPC_OP_add, e->rng_step, one);

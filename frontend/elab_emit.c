@@ -123,10 +123,12 @@ static void apply_precision(fe_op *o, const mpc_op *op, const char *name) {
     mpc_builder_set_why(e->b, mpc_intern(e->ctx, why));
 }
 
-static void set_place(fe_elab *e, const fe_ast *at) {
-    mpc_loc loc = {.file = mpc_intern(e->ctx, mpc_sources_name(mpc_context_sources(e->ctx), at->span.file))};
-    fe_locate(e->m, at->span, &loc.line, &loc.column);
-    mpc_builder_set_loc(e->b, at->span.file ? loc : (mpc_loc){0});
+void fe_set_place(fe_elab *e, mpc_span span) {
+    mpc_loc loc = {0};
+    if (span.file) loc.file = mpc_intern(e->ctx, mpc_sources_name(mpc_context_sources(e->ctx), span.file));
+    fe_locate(e->m, span, &loc.line, &loc.column);
+    mpc_builder_set_loc(e->b, loc);
+    mpc_builder_set_why(e->b, 0);
 }
 
 /* Dim names and what else is known of a result, from its operands. */
@@ -196,9 +198,8 @@ fe_value fe_op_end(fe_op *o) {
     }
     if (!shapes_agree(o, types, op)) return FE_POISONED;
     const char *name = value_name(e, o->name ? o->name : op->name);
-    mpc_builder_set_why(e->b, 0);
+    fe_set_place(e, o->at->span);
     apply_precision(o, op, name);
-    set_place(e, o->at);
     mpc_builder_set_name(e->b, name);
     mpc_value_id id = mpc_build_as(e->b, o->op, ids, o->in_count, o->attrs, o->attr_count, o->format);
     return finish(o, id, op);
@@ -225,8 +226,7 @@ fe_value fe_other_result(fe_elab *e, fe_value first, uint32_t index) {
 fe_value fe_scalar(fe_elab *e, const fe_ast *at, fe_value number, mpc_format format) {
     if (!fe_want_builder(e, at) || e->failed) return FE_POISONED;
     double value = number.kind == FE_BOOL ? (double)number.i : fe_number(number);
-    set_place(e, at);
-    mpc_builder_set_why(e->b, 0);
+    fe_set_place(e, at->span);
     mpc_builder_set_name(e->b, value_name(e, "const"));
     mpc_value_id id = mpc_build_const(e->b, value, format);
     if (id == MPC_NONE) e->failed = true;
@@ -239,8 +239,7 @@ fe_value fe_typed(fe_elab *e, const fe_ast *at, mpc_op_id op, mpc_type_id type, 
         fe_error(e->d, "E017", at->span, "this value would be too large");
         return FE_POISONED;
     }
-    set_place(e, at);
-    mpc_builder_set_why(e->b, 0);
+    fe_set_place(e, at->span);
     mpc_builder_set_name(e->b, value_name(e, name));
     mpc_attr_arg attr = MPC_A_FLOAT("value", value);
     mpc_value_id id = mpc_build_typed(e->b, op, type, &attr, op == MPC_OP_const);

@@ -22,9 +22,7 @@ static mpc_value_id field_input(fe_elab *e, const fe_ast *at, const fe_field *f)
         const fe_ast *entry = e->m->mappings.data[i];
         direct = direct || (entry->kid[0] == whole && entry->sym == e->mapping->sym);
     }
-    mpc_loc loc = {.file = mpc_intern(e->ctx, mpc_sources_name(mpc_context_sources(e->ctx), at->span.file))};
-    fe_locate(e->m, at->span, &loc.line, &loc.column);
-    mpc_builder_set_loc(e->b, loc);
+    fe_set_place(e, at->span);
     const char *name = direct ? e->mapping->text : fe_format(e, "%s.field", e->mapping->text);
     mpc_builder_set_name(e->b, name);
     mpc_attr_arg attrs[] = {MPC_A_STR("source", f->source), MPC_A_STR("model", f->input)};
@@ -256,9 +254,7 @@ static fe_value eval_mapping(fe_elab *e, const fe_ast *parm, const fe_ast *entry
 static fe_value plain_input(fe_elab *e, const fe_ast *parm, mpc_type_id type) {
     fe_field f = {.source = "", .input = parm->text, .span = parm->span, .type = type};
     mpc_attr_arg attrs[] = {MPC_A_STR("model", parm->text)};
-    mpc_loc loc = {.file = mpc_intern(e->ctx, mpc_sources_name(mpc_context_sources(e->ctx), parm->span.file))};
-    fe_locate(e->m, parm->span, &loc.line, &loc.column);
-    mpc_builder_set_loc(e->b, loc);
+    fe_set_place(e, parm->span);
     mpc_builder_set_name(e->b, parm->text);
     f.id = mpc_build_input(e->b, parm->text, type, attrs, 1);
     if (f.id == MPC_NONE) e->failed = true;

@@ -158,14 +158,11 @@ static bool parameters_allowed(fe_call *c) {
 
 static fe_value build_state(fe_call *c, const char *path, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t count) {
     fe_elab *e = c->e;
-    mpc_loc loc = {.file = mpc_intern(e->ctx, mpc_sources_name(mpc_context_sources(e->ctx), c->at->span.file))};
-    fe_locate(e->m, c->at->span, &loc.line, &loc.column);
+    fe_set_place(e, c->at->span);
     if (!type) {
         fe_error(e->d, "E017", c->at->span, "`%s` would be too large", path);
         return FE_POISONED;
     }
-    mpc_builder_set_loc(e->b, loc);
-    mpc_builder_set_why(e->b, 0);
     mpc_builder_set_name(e->b, path);
     mpc_value_id id = mpc_build_state(e->b, path, type, attrs, count);
     if (id == MPC_NONE) e->failed = true;
@@ -223,8 +220,7 @@ fe_value fe_make_stat(fe_call *c, const char *suffix, int64_t size, bool ones) {
 
 static mpc_value_id rng_state(fe_elab *e, const char *name, mpc_format format, const char *skip) {
     mpc_attr_arg attrs[] = {MPC_A_STR("role", "rng"), MPC_A_STR("skip", skip)};
-    mpc_builder_set_loc(e->b, (mpc_loc){0});
-    mpc_builder_set_why(e->b, 0);
+    fe_set_place(e, (mpc_span){0});
     mpc_builder_set_name(e->b, name);
     mpc_value_id id = mpc_build_state(e->b, name, mpc_type_make(e->ctx, format, 0, NULL), attrs, 2);
     if (id == MPC_NONE) e->failed = true;

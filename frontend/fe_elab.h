@@ -221,6 +221,8 @@ const mpc_type *fe_type(fe_value v); /* of a tensor; lives as long as the elabor
 /* "[batch, 10]" */
 const char *fe_shape_text(fe_elab *e, fe_value v);
 const char *fe_dims_text(fe_elab *e, const int64_t *dims, uint32_t rank);
+/* Location of the following nodes; they have no reason of their own. File 0: none. */
+void fe_set_place(fe_elab *e, mpc_span span);
 void fe_locate(const mpc_model *m, mpc_span span, uint32_t *line, uint32_t *column);
 /* Error E016 without a builder, and false. */
 bool fe_want_builder(fe_elab *e, const fe_ast *at);

@@ -73,6 +73,7 @@ struct mpc_model {
 
 fe_const *fe_find_const(mpc_model *m, mpc_sym sym);
 fe_block *fe_find_block(mpc_model *m, mpc_sym sym);
+const fe_ast *fe_find_section(const mpc_model *m, const char *name); /* NULL: the file has none */
 /* Parses text that isn't in the file: an override or a default. `name` is what messages call it. NULL after errors. */
 const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text);
 /* A constant expression of a section. Poison after errors. */

@@ -18,6 +18,12 @@ fe_block *fe_find_block(mpc_model *m, mpc_sym sym) {
     return NULL;
 }
 
+const fe_ast *fe_find_section(const mpc_model *m, const char *name) {
+    for (const fe_ast *i = m->items.first; i; i = i->next)
+        if (i->kind == AST_SECTION && strcmp(i->text, name) == 0) return i;
+    return NULL;
+}
+
 const char *fe_source_text(mpc_model *m, mpc_span span) {
     size_t length = 0;
     const char *text = mpc_sources_text(mpc_context_sources(m->ctx), span.file, &length);
@@ -144,7 +150,10 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
     }
     if (named_before(m, s, name)) {
         fe_error(&m->diag, "E049", s->span, "there are two %s called `%s`",
-                 s->kind == AST_LOSS ? "losses" : s->kind == AST_METRIC ? "metrics" : "outputs", name);
+                 s->kind == AST_LOSS     ? "losses"
+                 : s->kind == AST_METRIC ? "metrics"
+                                         : "outputs",
+                 name);
         return;
     }
     const fe_ast *v = s->kid[0];

@@ -65,14 +65,8 @@ static void add_override(mpc_model *m, const mpc_override *o) {
     if (check_params_key(m, entry)) add(m, false, (fe_selector){.glob = path, .span = e->span, .entries = entry});
 }
 
-static const fe_ast *find_section(const mpc_model *m, const char *name) {
-    for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (i->kind == AST_SECTION && strcmp(i->text, name) == 0) return i;
-    return NULL;
-}
-
 void fe_read_params(mpc_model *m) {
-    const fe_ast *section = find_section(m, "params");
+    const fe_ast *section = fe_find_section(m, "params");
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_GLOBS && !e->kid[0]) add_globs(m, e);
         else {
@@ -129,7 +123,7 @@ static void add_policy(mpc_model *m, const fe_ast *e) {
 }
 
 void fe_read_policy(mpc_model *m) {
-    const fe_ast *section = find_section(m, "policy");
+    const fe_ast *section = fe_find_section(m, "policy");
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
         if (e->kind == AST_ENTRY || e->kind == AST_GLOBS) add_policy(m, e);
         else fe_error(&m->diag, "E052", e->span, "a policy is an op or a path with a format: softmax = f32");

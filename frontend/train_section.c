@@ -149,8 +149,8 @@ static const fe_train_key keys[] = {
     {"length", "10 epochs", store_quantity, NULL, FIELD(length)},
     {"clip_norm", "0", store_number, NULL, FIELD(clip_norm)},
     {"monitor", "\"\"", store_monitor, NULL, FIELD(monitor)},
-    {"eval_every", "1 epochs", store_quantity, NULL, FIELD(eval_every)},
-    {"save_every", "1 epochs", store_quantity, NULL, FIELD(save_every)},
+    {"eval_every", "1 epoch", store_quantity, NULL, FIELD(eval_every)},
+    {"save_every", "1 epoch", store_quantity, NULL, FIELD(save_every)},
     {"keep", "2", store_count, &zero, FIELD(keep)},
     {"patience", "0", store_count, &zero, FIELD(patience)},
     {"seed", "0", store_seed, NULL, FIELD(seed)},
@@ -167,12 +167,6 @@ const fe_train_key *fe_find_train_key(const char *name) {
 }
 
 /* --- reading --- */
-
-static const fe_ast *find_section(const mpc_model *m, const char *name) {
-    for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (i->kind == AST_SECTION && strcmp(i->text, name) == 0) return i;
-    return NULL;
-}
 
 void fe_explain_key(fe_report *r, const char *key, const char *value, bool command) {
     const char *alias = fe_alias(key);
@@ -220,7 +214,7 @@ static void read_entry(mpc_model *m, const fe_ast *e) {
 }
 
 void fe_read_train(mpc_model *m) {
-    const fe_ast *section = find_section(m, "train");
+    const fe_ast *section = fe_find_section(m, "train");
     m->config.present = section != NULL;
     for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) read_entry(m, e);
 }
