@@ -19,16 +19,19 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
                   .only_wanted = mpc_arena_alloc(arena, values),
                   .only_f32 = mpc_arena_alloc(arena, values),
                   .read = mpc_arena_alloc(arena, values),
+                  .inside = mpc_arena_alloc(arena, values),
+                  .say = mpc_arena_alloc(arena, values * sizeof *p.say),
                   .format = mpc_arena_alloc(arena, values * sizeof *p.format),
                   .decisions = mpc_arena_alloc(arena, nodes * sizeof *p.decisions),
                   .why = mpc_arena_alloc(arena, nodes * sizeof *p.why)};
     if (p.fixed.operand == NULL || p.wanted_by == NULL || p.only_wanted == NULL || p.only_f32 == NULL ||
-        p.read == NULL || p.format == NULL || p.decisions == NULL || p.why == NULL) {
+        p.read == NULL || p.inside == NULL || p.say == NULL || p.format == NULL || p.decisions == NULL ||
+        p.why == NULL) {
         mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
         p.g = NULL;
         return p;
     }
-    for (uint32_t v = 0; v < g->value_count; v++) p.format[v] = mpc_value_format(g, v);
+    for (uint32_t v = 0; v < g->value_count; v++) p.format[v] = p.say[v] = mpc_value_format(g, v);
     return p;
 }
 
@@ -36,7 +39,7 @@ static void set_formats(mpc_plan *p, mpc_node_id id, mpc_format result) {
     const mpc_node *n = &p->g->nodes[id];
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id v = mpc_result(n, i);
-        if (!p->fixed.result[v] && result != MPC_FMT_none) p->format[v] = result;
+        if (!p->fixed.result[v] && result != MPC_FMT_none) p->format[v] = p->say[v] = result;
     }
 }
 
@@ -77,16 +80,36 @@ void mpc_solve_user(mpc_plan *p, mpc_node_id id, mpc_format prec) {
                         mpc_sym_text(g->ctx, n->loc.file), n->loc.line);
 }
 
-/* --- precision f32 and tf32: nothing is narrowed, nothing follows --- */
+/* --- precision f32 and tf32: nothing is narrowed but by the user --- */
+
+/* One format for the operands of a product: what they have, or the widest where the user narrowed one of them. */
+static mpc_format common_format(const mpc_plan *p, const mpc_node *n) {
+    mpc_format join = MPC_FMT_none;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        if (p->fixed.operand[n->operand_begin + i]) continue;
+        mpc_format f = p->format[mpc_operand(p->g, n, i)];
+        join = join == MPC_FMT_none ? f : mpc_format_join(join, f);
+    }
+    return join;
+}
 
 static void solve_wide(mpc_plan *p, mpc_node_id id) {
     const mpc_node *n = &p->g->nodes[id];
-    bool low_class = mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW;
-    mpc_decision d = {.present = true, .compute = low_class ? p->low : MPC_FMT_f32};
+    mpc_class cls = mpc_node_op(p->g, id)->cls;
+    mpc_decision d = {.present = true, .compute = MPC_FMT_f32};
+    if (cls == MPC_CLASS_CLEAR) {
+        mpc_solve_list(p, id); /* moves what the user narrowed as it is */
+        return;
+    }
     if (mpc_node_has_attr(p->g, n, "acc")) d.acc = mpc_attr_format(p->g, n, "acc");
-    if (low_class && p->low == MPC_FMT_tf32) mpc_plan_decide(p, id, d, "LOW: computes in tf32, as asked for (N03)");
-    else if (mpc_is_written_cast(p->g, n)) mpc_plan_decide(p, id, d, "cast as written (N99)");
-    else mpc_plan_decide(p, id, d, "precision f32");
+    if (cls != MPC_CLASS_LOW) {
+        mpc_plan_decide(p, id, d, "precision f32");
+        return;
+    }
+    d.operand = common_format(p, n);
+    d.compute = p->low;
+    mpc_plan_decide(p, id, d, "%s",
+                    p->low == MPC_FMT_tf32 ? "LOW: computes in tf32, as asked for (N03)" : "precision f32");
 }
 
 /* --- all nodes --- */

@@ -23,14 +23,16 @@ typedef struct mpc_plan {
     bool *only_wanted; /* by value: it has readers, and each is a LOW op that reads it low */
     bool *only_f32; /* by value: no reader gains from low storage */
     bool *read; /* by value: some node reads it (not only outputs and nexts) */
+    bool *inside; /* by value: an intermediate of one gradient: all readers are elementwise or sums of the same origin */
     mpc_format *format; /* by value: planned storage */
+    mpc_format *say; /* by value: what it tells ops that follow; differs from `format` for intermediates only */
     mpc_decision *decisions; /* by node */
     mpc_sym *why; /* by node; 0: none */
 } mpc_plan;
 
 /* NULL g when out of memory (diagnostic sent). */
 mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
-/* Fills wanted_by, only_wanted, only_f32, read. */
+/* Fills wanted_by, only_wanted, only_f32, inside, read. */
 void mpc_plan_read_backwards(mpc_plan *plan);
 
 /* The attribute `prec` of a node, none where the op has no such attribute. */

@@ -103,6 +103,14 @@ static bool takes_it_low(const mpc_plan *p, mpc_node_id id, reading r) {
     return op->kind == MPC_KIND_VIEW && p->only_wanted[mpc_result(n, 0)] && p->read[mpc_result(n, 0)];
 }
 
+/* The reader continues the computation of one gradient, in the same kernel. */
+static bool is_same_gradient(const mpc_plan *p, mpc_node_id id, mpc_value_id v) {
+    const mpc_node *producer = mpc_producer(p->g, v);
+    mpc_op_kind kind = mpc_node_op(p->g, id)->kind;
+    return producer != NULL && producer->origin != 0 && producer->origin == p->g->nodes[id].origin &&
+           (kind == MPC_KIND_EWISE || kind == MPC_KIND_REDUCE);
+}
+
 static void read_node(mpc_plan *p, mpc_node_id id) {
     const mpc_node *n = &p->g->nodes[id];
     for (uint32_t i = 0; i < n->operand_count; i++) {
@@ -111,6 +119,7 @@ static void read_node(mpc_plan *p, mpc_node_id id) {
         p->read[v] = true;
         if (r.wants) p->wanted_by[v] = id;
         if (r.gains) p->only_f32[v] = false;
+        if (!is_same_gradient(p, id, v)) p->inside[v] = false;
         if (!takes_it_low(p, id, r)) p->only_wanted[v] = false;
     }
 }
@@ -119,10 +128,12 @@ void mpc_plan_read_backwards(mpc_plan *p) {
     const mpc_graph *g = p->g;
     for (uint32_t v = 0; v < g->value_count; v++) {
         p->wanted_by[v] = MPC_NONE;
-        p->only_wanted[v] = p->only_f32[v] = true;
+        p->only_wanted[v] = p->only_f32[v] = p->inside[v] = true;
         p->read[v] = false;
     }
-    for (uint32_t i = 0; i < g->output_count; i++) p->only_wanted[g->outputs[i].value] = false;
-    for (uint32_t i = 0; i < g->next_count; i++) p->only_wanted[g->nexts[i].value] = false;
+    for (uint32_t i = 0; i < g->output_count; i++)
+        p->only_wanted[g->outputs[i].value] = p->inside[g->outputs[i].value] = false;
+    for (uint32_t i = 0; i < g->next_count; i++)
+        p->only_wanted[g->nexts[i].value] = p->inside[g->nexts[i].value] = false;
     for (mpc_node_id id = g->node_count; id-- > 0;) read_node(p, id);
 }

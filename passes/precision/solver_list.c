@@ -63,37 +63,7 @@ static void solve_low(mpc_plan *p, mpc_node_id id) {
                     f32 ? "; stores f32, no reader gains from less (N60)" : "");
 }
 
-/* --- HIGH --- */
-
-static bool may_store_low(const mpc_plan *p, mpc_node_id id) {
-    const mpc_node *n = &p->g->nodes[id];
-    mpc_value_id y = mpc_result(n, 0);
-    if (!mpc_node_stores_low(p->g, id) || p->fixed.result[y] || p->wanted_by[y] == MPC_NONE || n->operand_count == 0)
-        return false;
-    return is_low(p, mpc_operand(p->g, n, 0)) || (p->only_wanted[y] && p->read[y]);
-}
-
-static const char *rule_of_kind(mpc_op_kind kind) {
-    if (kind == MPC_KIND_COMPOSITE) return "";
-    return kind == MPC_KIND_EWISE ? " (N41)" : " (N40)";
-}
-
-static void solve_high(mpc_plan *p, mpc_node_id id) {
-    const mpc_op *op = mpc_node_op(p->g, id);
-    char buffer[RULE_SIZE];
-    const char *rule = cited_rule(op, rule_of_kind(op->kind), buffer);
-    if (may_store_low(p, id)) {
-        mpc_value_id y = mpc_result(&p->g->nodes[id], 0);
-        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, p->low),
-                        "HIGH: %s is f32 inside%s; stores %s for its reader %s", op->name, rule, format_name(p->low),
-                        reader_name(p, y));
-    } else {
-        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32), "HIGH: %s is f32 inside%s; stores f32",
-                        op->name, rule);
-    }
-}
-
-/* --- FOLLOW --- */
+/* --- what operands say --- */
 
 static bool is_const(const mpc_graph *g, mpc_value_id v) {
     const mpc_node *n = mpc_producer(g, v);
@@ -123,10 +93,51 @@ static mpc_format join_of_operands(const mpc_plan *p, const mpc_node *n) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(p->g, n, i);
         if (!has_a_say(p->g, v, elements)) continue;
-        join = join == MPC_FMT_none ? p->format[v] : mpc_format_join(join, p->format[v]);
+        join = join == MPC_FMT_none ? p->say[v] : mpc_format_join(join, p->say[v]);
     }
     return join == MPC_FMT_none ? MPC_FMT_f32 : join;
 }
+
+/* Inside one gradient, or one composite that autodiff took apart, nothing is rounded (1 - y * y near 1 would be lost):
+ * the intermediate is f32, and its readers hear what its operands said. */
+static bool is_intermediate(const mpc_plan *p, const mpc_node *n, mpc_format said) {
+    mpc_value_id v = mpc_result(n, 0);
+    return p->inside[v] && p->read[v] && mpc_format_is_low(said);
+}
+
+/* --- HIGH --- */
+
+static bool may_store_low(const mpc_plan *p, mpc_node_id id) {
+    const mpc_node *n = &p->g->nodes[id];
+    mpc_value_id y = mpc_result(n, 0);
+    if (!mpc_node_stores_low(p->g, id) || p->fixed.result[y] || p->wanted_by[y] == MPC_NONE || n->operand_count == 0)
+        return false;
+    return is_low(p, mpc_operand(p->g, n, 0)) || (p->only_wanted[y] && p->read[y]);
+}
+
+static const char *rule_of_kind(mpc_op_kind kind) {
+    if (kind == MPC_KIND_COMPOSITE) return "";
+    return kind == MPC_KIND_EWISE ? " (N41)" : " (N40)";
+}
+
+static void solve_high(mpc_plan *p, mpc_node_id id) {
+    const mpc_op *op = mpc_node_op(p->g, id);
+    char buffer[RULE_SIZE];
+    const char *rule = cited_rule(op, rule_of_kind(op->kind), buffer);
+    mpc_value_id y = mpc_result(&p->g->nodes[id], 0);
+    if (may_store_low(p, id)) {
+        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, p->low),
+                        "HIGH: %s is f32 inside%s; stores %s for its reader %s", op->name, rule, format_name(p->low),
+                        reader_name(p, y));
+    } else {
+        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32), "HIGH: %s is f32 inside%s; stores f32",
+                        op->name, rule);
+        mpc_format said = join_of_operands(p, &p->g->nodes[id]);
+        if (is_intermediate(p, &p->g->nodes[id], said)) p->say[y] = said;
+    }
+}
+
+/* --- FOLLOW --- */
 
 /* What a constant would become in a format that it doesn't survive (N45), else NULL. */
 static const char *loss_of_constant(double c, mpc_format f) {
@@ -166,7 +177,11 @@ static void solve_follow(mpc_plan *p, mpc_node_id id) {
     if (mpc_format_is_low(f) && p->only_f32[mpc_result(n, 0)])
         mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32),
                         "FOLLOW: f32, no reader gains from less (N40)");
-    else if (mpc_format_is_low(f) && !constants_survive(p, n, f))
+    else if (is_intermediate(p, n, f)) {
+        mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32),
+                        "FOLLOW: f32, an intermediate of a gradient (N60)");
+        p->say[mpc_result(n, 0)] = f;
+    } else if (mpc_format_is_low(f) && !constants_survive(p, n, f))
         mpc_plan_decide(p, id, decision_of(p, id, MPC_FMT_none, MPC_FMT_f32),
                         "FOLLOW: f32, a constant doesn't survive %s (N45)", format_name(f));
     else
