@@ -1,6 +1,8 @@
 /* Equal nodes become the first of them: same op, operands, attributes and result types. States are never merged (their
  * name says who they are), nor random ops (two dropouts are two draws), nor anything with an effect. Operands of a
- * commutative op are compared in either order. */
+ * commutative op are compared in either order. In a lowered graph, what the backward part computes again from saved
+ * values stays computed again: merged, every intermediate of a forward kernel would be stored until the backward one
+ * reads it. */
 #include <string.h>
 
 #include "passes/passes.h"
@@ -10,7 +12,10 @@ typedef struct merger {
     mpc_rewrite rw;
     mpc_node_id *slots; /* open addressing; MPC_NONE: free. Nodes of the old graph */
     uint32_t mask;
+    bool *forward; /* by node: output `loss` depends on it; NULL unless the graph is lowered */
 } merger;
+
+enum { SMALL_ELEMENTS = 16384 }; /* worth keeping rather than computing again */
 
 static uint64_t mix(uint64_t hash, uint64_t x) {
     hash ^= x + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -62,6 +67,15 @@ static bool same_operands(const merger *m, const mpc_node *a, const mpc_node *b)
     return true;
 }
 
+/* Not when it would keep a large value from the forward part to the end. */
+static bool may_share(const merger *m, const mpc_node *a, const mpc_node *b) {
+    const mpc_graph *g = m->rw.in;
+    if (m->forward == NULL || m->forward[a - g->nodes] == m->forward[b - g->nodes]) return true;
+    mpc_op_kind kind = mpc_op_get(g->ctx, a->op)->kind;
+    return kind == MPC_KIND_STRUCT || kind == MPC_KIND_VIEW ||
+           mpc_type_elements(mpc_value_type(g, mpc_result(a, 0))) <= SMALL_ELEMENTS;
+}
+
 static bool same_node(const merger *m, const mpc_node *a, const mpc_node *b) {
     const mpc_graph *g = m->rw.in;
     if (a->op != b->op || a->operand_count != b->operand_count || a->attr_count != b->attr_count ||
@@ -71,7 +85,7 @@ static bool same_node(const merger *m, const mpc_node *a, const mpc_node *b) {
         if (g->values[mpc_result(a, i)].type != g->values[mpc_result(b, i)].type) return false;
     for (uint32_t i = 0; i < a->attr_count; i++)
         if (!same_attr(&g->attrs[a->attr_begin + i], &g->attrs[b->attr_begin + i])) return false;
-    return same_operands(m, a, b);
+    return same_operands(m, a, b) && may_share(m, a, b);
 }
 
 static bool may_merge(const mpc_graph *g, mpc_node_id id) {
@@ -85,6 +99,28 @@ static mpc_node_id *find_slot(merger *m, mpc_node_id id) {
     uint32_t at = (uint32_t)hash_node(m, &g->nodes[id]) & m->mask;
     while (m->slots[at] != MPC_NONE && !same_node(m, &g->nodes[m->slots[at]], &g->nodes[id])) at = (at + 1) & m->mask;
     return &m->slots[at];
+}
+
+static bool is_lowered(const mpc_graph *g) {
+    for (mpc_node_id id = 0; id < g->node_count; id++)
+        if (mpc_node_op(g, id)->kind == MPC_KIND_COMPOSITE) return false;
+    return true;
+}
+
+static void find_forward(merger *m) {
+    const mpc_graph *g = m->rw.in;
+    mpc_value_id loss = mpc_graph_find_output(g, "loss");
+    if (loss == MPC_NONE || g->values[loss].producer == MPC_NONE || !is_lowered(g)) return;
+    m->forward = mpc_rewrite_scratch(&m->rw, g->node_count, sizeof *m->forward);
+    if (m->forward == NULL) return;
+    m->forward[g->values[loss].producer] = true;
+    for (mpc_node_id id = g->node_count; id-- > 0;) {
+        const mpc_node *n = &g->nodes[id];
+        for (uint32_t i = 0; i < n->operand_count && m->forward[id]; i++) {
+            mpc_node_id producer = g->values[mpc_operand(g, n, i)].producer;
+            if (producer != MPC_NONE) m->forward[producer] = true;
+        }
+    }
 }
 
 static void merge_all(merger *m) {
@@ -111,6 +147,7 @@ mpc_graph *mpc_pass_cse(const mpc_graph *in, const mpc_pass_options *options, mp
     m.slots = mpc_rewrite_scratch(&m.rw, size, sizeof *m.slots);
     if (m.slots != NULL) {
         for (uint32_t i = 0; i < size; i++) m.slots[i] = MPC_NONE;
+        find_forward(&m);
         merge_all(&m);
         mpc_build_copy_ends(m.rw.b, in, m.rw.map);
     }
