@@ -1,7 +1,8 @@
 /* The verifier: every invariant of a graph. It reads ill-formed graphs without crashing: tables first (V01, V02), the
  * rest only if they hold. Passes are checked after each run with it, so its messages name the value and the invariant.
  *
- *   V01  operand, attribute, result, input, next and output indices lie in their tables
+ *   V01  operand, attribute, result, input, next and output indices lie in their tables; there are no more groups
+ *        than nodes
  *   V02  a result names its node as producer and its own number, an input names none; every value is one of these, once
  *   V03  a node reads inputs and results of earlier nodes only
  *   V04  value names are unique and not empty
@@ -90,6 +91,8 @@ static void check_tables(verifier *v) {
             fail(v, "V01", nowhere, "next %u names no value", i);
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i].value >= g->value_count) fail(v, "V01", nowhere, "output %u names no value", i);
+    for (uint32_t i = 0; g->groups && i < g->node_count; i++)
+        if (g->groups[i] > g->node_count) fail(v, "V01", g->nodes[i].loc, "node %u: there is no group %u", i, g->groups[i]);
 }
 
 static void check_values(verifier *v) {

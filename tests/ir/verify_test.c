@@ -30,6 +30,7 @@ static const text_case text_cases[] = {
     {"V11", "%b = cast(%a) {to=bf16 by=autocast} : bf16", "%b = cast(%a) {to=bf16 by=autocast} : tf32"},
     {"V12", "compute=f32", "compute=i32"},
     {"V12", "compute=f32", "out=tf32"},
+    {"V01", "assign(", "group(9999) assign("},
     {"V13", "arena 24", "arena 20"},
     {"V13", "at 0 size 24", "at 1 size 24"},
     {"V13", "at 0 size 24", "at 0 size 20"},
