@@ -66,12 +66,12 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
     for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
         mpc_store_entry *e = mpc_store_at(s->store, i);
         if (!is_parameter(e) || strcmp(e->name, name) != 0) continue;
+        l->filled[i] = true; /* of another shape, it is listed as such and not as missing */
         if (!same_type(&e->type, &t->type)) {
             append_name(&l->wrong, &l->wrong_count, name, &t->type);
             return;
         }
         memcpy(e->data, t->data, (size_t)mpc_type_bytes(&e->type));
-        l->filled[i] = true;
         append_name(&l->loaded, &l->loaded_count, name, &t->type);
         return;
     }
