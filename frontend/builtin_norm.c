@@ -31,6 +31,14 @@ fe_value fe_fn_layer_norm(fe_call *c) {
     return fe_op_end(&o);
 }
 
+static fe_value mean_over(fe_call *c, fe_value x, const int64_t *axes, uint32_t count) {
+    fe_op o = fe_op_begin(c->e, c->at, MPC_OP_mean, NULL);
+    fe_op_in(&o, x);
+    fe_op_attr(&o, MPC_A_INTS("axes", axes, count));
+    fe_op_attr(&o, MPC_A_BOOL("keep", true));
+    return fe_op_end(&o);
+}
+
 fe_value fe_fn_rms_norm(fe_call *c) {
     static const fe_init ones = {.kind = FE_INIT_ONES};
     fe_elab *e = c->e;
@@ -40,13 +48,38 @@ fe_value fe_fn_rms_norm(fe_call *c) {
     if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
     int64_t axis = fe_type(x)->rank - 1;
     fe_value weight = fe_make_param(c, "weight", 1, &size, &ones);
-    fe_op o = fe_op_begin(e, c->at, MPC_OP_mean, NULL);
-    fe_op_in(&o, fe_emit2(e, c->at, MPC_OP_mul, x, x, NULL));
-    fe_op_attr(&o, MPC_A_INTS("axes", &axis, 1));
-    fe_op_attr(&o, MPC_A_BOOL("keep", true));
-    fe_value scale =
-        fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", fe_op_end(&o), fe_float(eps), NULL), NULL);
+    fe_value mean = mean_over(c, fe_emit2(e, c->at, MPC_OP_mul, x, x, NULL), &axis, 1);
+    fe_value scale = fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", mean, fe_float(eps), NULL), NULL);
     return fe_binary(e, c->at, "*", fe_binary(e, c->at, "*", x, scale, NULL), weight, c->name ? c->name : "rms_norm");
+}
+
+/* Over the positions and the channels of one group of one example. */
+fe_value fe_fn_group_norm(fe_call *c) {
+    static const fe_init ones = {.kind = FE_INIT_ONES}, zeros = {.kind = FE_INIT_ZEROS};
+    fe_elab *e = c->e;
+    fe_value x = fe_arg_float_tensor(c, 0);
+    int64_t groups = fe_arg_int(c, 1, 1), size = 0, axes[MPC_MAX_RANK], parts[MPC_MAX_RANK];
+    double eps = fe_arg_float(c, 2, 1e-5);
+    if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
+    mpc_type t = *fe_type(x);
+    if (groups < 1 || size % groups || t.rank == MPC_MAX_RANK) {
+        fe_error(e->d, "E022", fe_arg_span(c, 1), "%lld channels can't be divided into %lld groups", (long long)size,
+                 (long long)groups);
+        return FE_POISONED;
+    }
+    memcpy(parts, t.dims, sizeof parts);
+    parts[t.rank - 1] = groups;
+    parts[t.rank] = size / groups;
+    uint32_t count = 0;
+    for (uint32_t i = 1; i <= t.rank; i++)
+        if (i != t.rank - 1) axes[count++] = i;
+    fe_value gamma = fe_make_param(c, "weight", 1, &size, &ones), beta = fe_make_param(c, "bias", 1, &size, &zeros);
+    fe_value y = fe_reshape(e, c->at, x, t.rank + 1, parts);
+    y = fe_binary(e, c->at, "-", y, mean_over(c, y, axes, count), NULL);
+    fe_value var = mean_over(c, fe_emit2(e, c->at, MPC_OP_mul, y, y, NULL), axes, count);
+    fe_value scale = fe_emit1(e, c->at, MPC_OP_rsqrt, fe_binary(e, c->at, "+", var, fe_float(eps), NULL), NULL);
+    y = fe_reshape(e, c->at, fe_binary(e, c->at, "*", y, scale, NULL), t.rank, t.dims);
+    return fe_binary(e, c->at, "+", fe_binary(e, c->at, "*", y, gamma, NULL), beta, c->name ? c->name : "group_norm");
 }
 
 /* Statistics as they stand: an earlier application in this step has moved them already. */
@@ -88,22 +121,32 @@ fe_value fe_fn_batch_norm(fe_call *c) {
     return y;
 }
 
+/* k and v may have fewer heads than q, by a whole factor. */
 static bool heads_fit(fe_call *c) {
     const mpc_type *q = fe_arg_type(c, 0), *k = fe_arg_type(c, 1), *v = fe_arg_type(c, 2);
-    bool ok = q->rank == 4 && k->rank == 4 && v->rank == 4;
-    if (ok && q->dims[2] != k->dims[2] && k->dims[2] > 0 && q->dims[2] % k->dims[2] == 0) {
-        fe_error(c->e->d, "E009", fe_arg_span(c, 1), "fewer key than query heads are not supported yet");
-        return false;
-    }
-    ok = ok && memcmp(k->dims, v->dims, 3 * sizeof *k->dims) == 0 && q->dims[0] == k->dims[0] &&
-         q->dims[2] == k->dims[2] && q->dims[3] == k->dims[3] && v->dims[3] == q->dims[3];
+    bool ok = q->rank == 4 && k->rank == 4 && v->rank == 4 && memcmp(k->dims, v->dims, 4 * sizeof *k->dims) == 0;
+    ok = ok && q->dims[0] == k->dims[0] && q->dims[3] == k->dims[3] && k->dims[2] > 0 && q->dims[2] % k->dims[2] == 0;
     if (ok) return true;
-    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", c->at->span,
-                           "attention takes q [batch, time, heads, size] and k, v of the same heads and size");
+    fe_report r =
+        fe_begin(c->e->d, MPC_SEV_ERROR, "E021", c->at->span,
+                 "attention takes q [batch, time, heads, size] and k, v of the same size and of as many heads, "
+                 "or a part of them");
     fe_label(&r, "q %s, k %s, v %s", fe_shape_text(c->e, c->v[0]), fe_shape_text(c->e, c->v[1]),
              fe_shape_text(c->e, c->v[2]));
     fe_send(&r);
     return false;
+}
+
+/* [b, s, h, d] to [b, s, heads, d]: head i of the result is head i / (heads / h). */
+static fe_value repeat_heads(fe_call *c, fe_value x, int64_t heads) {
+    if (x.kind != FE_TENSOR) return x;
+    const mpc_type *t = fe_type(x);
+    if (t->dims[2] == heads) return x;
+    int64_t thin[] = {t->dims[0], t->dims[1], t->dims[2], 1, t->dims[3]};
+    int64_t wide[] = {t->dims[0], t->dims[1], t->dims[2], heads / t->dims[2], t->dims[3]};
+    int64_t out[] = {t->dims[0], t->dims[1], heads, t->dims[3]};
+    x = fe_expand(c->e, c->at, fe_reshape(c->e, c->at, x, 5, thin), 5, wide);
+    return fe_reshape(c->e, c->at, x, 4, out);
 }
 
 fe_value fe_fn_attention(fe_call *c) {
@@ -115,8 +158,8 @@ fe_value fe_fn_attention(fe_call *c) {
     if (c->bad) return FE_POISONED;
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_attention, c->name);
     fe_op_in(&o, q);
-    fe_op_in(&o, k);
-    fe_op_in(&o, v);
+    fe_op_in(&o, repeat_heads(c, k, fe_type(q)->dims[2]));
+    fe_op_in(&o, repeat_heads(c, v, fe_type(q)->dims[2]));
     if (fe_given(c, 3)) fe_op_in(&o, mask);
     fe_op_attr(&o, MPC_A_BOOL("causal", causal));
     fe_op_attr(&o, MPC_A_FLOAT("scale", scale));
@@ -152,6 +195,25 @@ static fe_value uniform(fe_call *c, const int64_t *dims, uint32_t n, const char 
     fe_op_in(&o, step);
     fe_op_attr(&o, MPC_A_INTS("shape", dims, n));
     fe_op_attr(&o, MPC_A_INT("stream", fe_stream(c->e, name)));
+    return fe_op_end(&o);
+}
+
+/* Leaves out whole examples of a residual branch, in training. */
+fe_value fe_fn_drop_path(fe_call *c) {
+    fe_elab *e = c->e;
+    fe_value x = fe_arg_float_tensor(c, 0);
+    double rate = fe_arg_float(c, 1, 0);
+    if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
+    if (!(rate >= 0 && rate < 1) || fe_type(x)->rank < 1) {
+        fe_error(e->d, "E017", fe_arg_span(c, 1), "drop_path's rate lies in [0, 1), this is %g", rate);
+        return FE_POISONED;
+    }
+    if (rate == 0 || e->phase != MPC_PHASE_TRAIN) return x;
+    int64_t dims[MPC_MAX_RANK] = {fe_type(x)->dims[0], 1, 1, 1, 1, 1, 1, 1};
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_where, c->name ? c->name : "drop_path");
+    fe_op_in(&o, fe_binary(e, c->at, ">=", uniform(c, dims, fe_type(x)->rank, "drop_path"), fe_float(rate), NULL));
+    fe_op_in(&o, fe_binary(e, c->at, "/", x, fe_float(1 - rate), NULL));
+    fe_op_in(&o, fe_scalar(e, c->at, fe_float(0), MPC_FMT_f32));
     return fe_op_end(&o);
 }
 

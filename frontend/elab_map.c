@@ -188,6 +188,15 @@ void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const i
     const mpc_type *t = fe_type(v);
     int64_t have = t->rank ? mpc_type_elements(t) / (t->dims[0] ? t->dims[0] : 1) : 1, want = 1;
     for (uint32_t i = 1; i < rank; i++) want *= dims[i];
+    if (have == want) {
+        fe_report same =
+            fe_begin(e->d, MPC_SEV_ERROR, "E203", value_at->span, "the mapping gives %s where the input is %s",
+                     fe_dims_text(e, t->dims, t->rank), fe_dims_text(e, dims, rank));
+        fe_help(&same, "reshape(%s, %s): sizes of one row, without the batch", fe_source_text(e->m, value_at->span),
+                fe_dims_text(e, dims + 1, rank - 1));
+        fe_send(&same);
+        return;
+    }
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", value_at->span, "%lld value%s can't become %s (%lld)",
                            (long long)have, have == 1 ? "" : "s", fe_dims_text(e, dims + 1, rank - 1), (long long)want);
     const fe_ast *sub = value_at->kind == AST_INDEX ? value_at->list.first : NULL;
@@ -301,7 +310,9 @@ static void map_input(fe_elab *e, const fe_ast *parm) {
     if (input_dims(e, type, dims, names)) {
         mpc_type_id id = mpc_type_make(e->ctx, format, type->list.count, dims);
         const fe_ast *entry = mapping_of(e->m, parm->sym);
+        bool rows = !entry || (type->list.count > 0 && dims[0] == e->batch);
         if (!id) fe_error(e->d, "E017", type->span, "this input would be too large");
+        else if (!rows) fe_error(e->d, "E050", type->span, "the first size of an input that data feed is `batch`");
         else v = entry ? eval_mapping(e, parm, entry, id) : plain_input(e, parm, id);
         name_dims(e, &v, names);
     }

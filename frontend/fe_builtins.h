@@ -56,9 +56,11 @@ fe_value fe_fn_global_avg_pool(fe_call *c);
 /* builtin_norm.c */
 fe_value fe_fn_layer_norm(fe_call *c);
 fe_value fe_fn_rms_norm(fe_call *c);
+fe_value fe_fn_group_norm(fe_call *c);
 fe_value fe_fn_batch_norm(fe_call *c);
 fe_value fe_fn_attention(fe_call *c);
 fe_value fe_fn_dropout(fe_call *c);
+fe_value fe_fn_drop_path(fe_call *c);
 fe_value fe_fn_random(fe_call *c);
 
 /* builtin_loss.c */

@@ -154,6 +154,10 @@ static void numbers(void) {
     VALUES("v = l2_normalize(x[:, 0:2])[:, 0]", -2 / sqrt(4.25), 0.1 / sqrt(1.01));
     VALUES("v = rms_norm(x[:, 0:2], eps = 0)[:, 0]", -2 / sqrt(4.25 / 2), 0.1 / sqrt(1.01 / 2));
     VALUES("v = batch_norm(x, eps = 0)[:, 0]", -2, 0.1); /* running statistics 0 and 1 */
+    VALUES("mu = mean(x, axis = 1)\nvar = mean(x * x, axis = 1) - mu * mu\n"
+           "v = group_norm(reshape(x, [batch, 2, 2]), groups = 1, eps = 0)[:, 0, 0] * sqrt(var) + mu",
+           -2, 0.1);
+    VALUES("v = group_norm(x, groups = 2, eps = 0)[:, 1]", 1, -1);
     VALUES("v = layer_norm(x[:, 0:2], eps = 0)[:, 0]", -1, 1);
     VALUES("v = softmax(x[:, 0:2])[:, 0]", 1 / (1 + exp(1.5)), 1 / (1 + exp(-1.1)));
     VALUES("v = log_softmax(x[:, 0:2], axis = 1)[:, 0]", -log1p(exp(1.5)), -log1p(exp(-1.1)));
@@ -167,6 +171,9 @@ static void numbers(void) {
     VALUES("v = conv2d(reshape(x, [batch, 2, 2, 1]), 1, kernel = 2, init = ones, bias = false)[:, 0, 0, 0]", 1, 0.85);
     VALUES("v = param([2], init = constant(3)) * 2", 6, 6);
     VALUES("q = reshape(x, [batch, 2, 1, 2])\nv = attention(q, q, q, causal = true)[:, 0, 0, 0]", -2, 0.1);
+    VALUES("q = reshape(x, [batch, 1, 4, 1])\nr = q[:, :, 0:2]\nv = attention(q, r, r)[:, 0, :, 0]", -2, -2, -0.5, -0.5,
+           0.1, 0.1, -1, -1);
+    VALUES("v = drop_path(x, 0.5)[:, 0]", -2, 0.1);
     VALUES("v = mean(random_uniform([64]) >= 1) + mean(random_normal([4]) > 100)", 0);
 }
 
