@@ -294,7 +294,8 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     for (size_t i = 0; i < e->m->consts.count; i++)
         if (e->m->consts.data[i].item) fe_suggest_try(&s, e->m->consts.data[i].item->text);
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "there is no `%s` here", at->text);
-    if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
+    const char *alias = fe_alias(at->text);
+    if (s.best || alias) fe_help(&r, "did you mean `%s`?", alias ? alias : s.best);
     else if (!e->frame || !e->frame->item) fe_help(&r, "constants are declared at the top: const %s = ...", at->text);
     fe_send(&r);
 }

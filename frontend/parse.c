@@ -71,6 +71,9 @@ static const char *syntax_help(const char *symbol, const char *word, size_t leng
     if (length == 4 && memcmp(word, "else", 4) == 0) return "`else` stands on the line of the closing brace: } else {";
     if (length == 3 && (memcmp(word, "def", 3) == 0 || memcmp(word, "for", 3) == 0))
         return "blocks are written `block name(x) { ... }`, loops `repeat i in n { ... }`";
+    if (strcmp(symbol, "the end of the line") == 0)
+        return "`{` stands on the line of what it opens; only inside ( ) and [ ] may a statement go on in the next "
+               "line";
     if (strcmp(symbol, "{") == 0) return "`{` opens the body of block, model, repeat, if, or a section";
     if (strcmp(symbol, "=") == 0) return "keywords are written once, after the positional arguments: f(x, size = 3)";
     return NULL;

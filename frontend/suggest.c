@@ -21,6 +21,8 @@ void fe_suggest_try(fe_suggestion *s, const char *candidate) {
 
 const char *fe_alias(const char *word) {
     static const char *const table[][2] = {
+        {"False", "false"},
+        {"True", "true"},
         {"filters", "channels"},
         {"out_channels", "channels"},
         {"units", "out"},
