@@ -11,10 +11,16 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
+/* Untouched memory is promised freely and then costs the process its life: more than there is gets refused instead. */
+static uint64_t physical_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : SIZE_MAX / 2;
+}
+
 bool mpc_block_create(mpc_block *block, uint64_t bytes) {
     *block = (mpc_block){0};
     uint64_t align = bytes >= 2 * (uint64_t)HUGE_PAGE ? HUGE_PAGE : 64;
-    if (bytes > SIZE_MAX - 2 * align) return false;
+    if (bytes > physical_bytes()) return false;
     void *raw = mpc_alloc((size_t)(bytes + align));
     if (!raw) return false;
     uint8_t *data = (uint8_t *)(((uintptr_t)raw + align - 1) & ~(uintptr_t)(align - 1));
@@ -29,11 +35,8 @@ void mpc_block_destroy(mpc_block *block) {
     *block = (mpc_block){0};
 }
 
-static bool reserve(mpc_growing *memory, uint64_t bytes) {
-    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    uint64_t wanted = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
-    if (wanted < bytes) wanted = bytes;
-    if (wanted > SIZE_MAX / 2) return false;
+static bool reserve(mpc_growing *memory) {
+    uint64_t wanted = physical_bytes();
     void *data = mmap(NULL, (size_t)wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return false;
     *memory = (mpc_growing){.data = data, .reserved = wanted};
@@ -41,7 +44,7 @@ static bool reserve(mpc_growing *memory, uint64_t bytes) {
 }
 
 uint8_t *mpc_growing_need(mpc_growing *memory, uint64_t bytes) {
-    if (!memory->data && !reserve(memory, bytes)) return NULL;
+    if (!memory->data && !reserve(memory)) return NULL;
     if (bytes > memory->reserved) return NULL;
     if (bytes > memory->touched) {
         (void)madvise(memory->data, (size_t)bytes & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);

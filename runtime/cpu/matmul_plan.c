@@ -3,7 +3,7 @@
  * All cuts come from shapes, never from the number of threads, and none cuts k. */
 #include "runtime/cpu/plan.h"
 
-enum { M_BLOCK = 96, N_BLOCK = 256, SMALL_WORK = 1 << 18, UNIT_WORK = 1 << 17 };
+enum { M_BLOCK = 192, N_BLOCK = 256, SMALL_WORK = 1 << 18, UNIT_WORK = 1 << 17 };
 
 typedef struct own_matmul {
     const mpc_matmul *mm;

@@ -9,9 +9,9 @@ typedef struct conv_case {
 } conv_case;
 
 static const conv_case cases[] = {
-    {5, 8, 9, 16, 32, 3, 1, 1, 1, 1, true, true},    {3, 12, 12, 32, 16, 3, 2, 1, 1, 1, false, false},
-    {2, 10, 10, 3, 16, 3, 1, 1, 1, 1, true, false},  {4, 9, 9, 16, 16, 3, 1, 2, 2, 1, false, true},
-    {3, 8, 8, 32, 32, 3, 1, 1, 1, 2, true, false},   {2, 8, 8, 16, 16, 3, 1, 1, 1, 16, false, false},
+    {3, 8, 9, 16, 32, 3, 1, 1, 1, 1, true, true},    {2, 12, 12, 32, 16, 3, 2, 1, 1, 1, false, false},
+    {2, 10, 10, 3, 16, 3, 1, 1, 1, 1, true, false},  {2, 9, 9, 16, 16, 3, 1, 2, 2, 1, false, true},
+    {2, 8, 8, 32, 32, 3, 1, 1, 1, 2, true, false},   {2, 8, 8, 16, 16, 3, 1, 1, 1, 16, false, false},
     {7, 6, 6, 32, 48, 1, 2, 0, 1, 1, false, false},  {2, 7, 5, 5, 7, 2, 1, 0, 1, 1, true, true},
     {37, 8, 8, 16, 16, 3, 1, 1, 1, 1, false, false},
 };

@@ -315,6 +315,9 @@ static void check_load_failures(void) {
     s.kernels[0].text = "int other;\n";
     expect_failure(&s, NULL, "E661");
     s.kernels[0].text = scale_text;
+    s.f.program.arena_bytes = UINT64_C(1) << 60; /* refused, not promised */
+    expect_failure(&s, NULL, "E901");
+    s.f.program.arena_bytes = 1 << 20;
     s.f.buffers[s.counter.buffer].state = "no.such.state";
     expect_failure(&s, NULL, "E651");
     CHECK(each_object(s.f.cache, NULL, ".c") == 0);
