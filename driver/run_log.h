@@ -1,5 +1,4 @@
-/* log.jsonl: one JSON object a line, appended in whole lines, so that a crash loses lines but never cuts one. Numbers are the
- * shortest text that reads back the same. */
+/* log.jsonl: one JSON object a line, appended in whole lines, so that a crash loses lines but never cuts one. */
 #ifndef MPC_DRIVER_RUN_LOG_H
 #define MPC_DRIVER_RUN_LOG_H
 
@@ -17,8 +16,7 @@ typedef struct mpc_log {
 /* `resume_step` >= 0: keeps what belongs to steps up to it. -1: a new file. */
 mpc_status mpc_log_open(mpc_log *log, const char *path, int64_t resume_step, const mpc_sink *sink);
 void mpc_log_begin(mpc_log *log, const char *type);
-void mpc_log_number(mpc_log *log, const char *key, double value); /* f32 precision is enough: 9 digits */
-void mpc_log_exact(mpc_log *log, const char *key, double value);
+void mpc_log_number(mpc_log *log, const char *key, double value); /* 7 digits */
 void mpc_log_fixed(mpc_log *log, const char *key, double value, int digits); /* times and rates */
 void mpc_log_int(mpc_log *log, const char *key, int64_t value);
 void mpc_log_text(mpc_log *log, const char *key, const char *value);

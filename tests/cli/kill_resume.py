@@ -7,27 +7,32 @@ import signal
 import subprocess
 import time
 
-from support import MODEL, Folder, check, final_checkpoint, finish, without_times
+from support import DEVICE, MODEL, Folder, check, final_checkpoint, finish, without_times
 
-MOMENTS = 20
-model = MODEL.replace("length    = 4 epochs", "length    = 12 epochs\n    save_every = 3 steps\n    eval_every = 5 steps")
+MOMENTS = 20 if DEVICE == "ref" else 10
+model = MODEL.replace("length    = 4 epochs", "length    = 6 epochs\n    save_every = 3 steps\n    eval_every = 5 steps")
+if DEVICE == "cpu":  # with a scaler that grows, low copies, and windows that the end of an epoch cuts short
+    model = model.replace("precision = f32", "precision = f16\n    accumulate = 3\n    loss_scale = dynamic(init = 256, interval = 4)")
 
 with Folder(model) as f:
-    begin = time.monotonic()
     straight = f.mpc("train", "tiny.mpg", "--out", "straight")
+    begin = time.monotonic()
+    f.mpc("train", "tiny.mpg", "--out", "again")  # compiled already
     seconds = time.monotonic() - begin
     want = final_checkpoint(f, "straight")
     want_log = without_times(f.log("straight"))
     rng = random.Random(11)
     kills = 0
-    while kills < MOMENTS:
+    for _ in range(3 * MOMENTS):
+        if kills >= MOMENTS:
+            break
         shutil.rmtree(f.at("run"), ignore_errors=True)
         first = True
         for _ in range(40):
             where = ("--out", "run", "--overwrite") if first else ("--resume", "run")
             p = subprocess.Popen(f.command("train", "tiny.mpg", *where), cwd=f.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             try:
-                out, err = p.communicate(timeout=rng.uniform(0.3, 1.05) * seconds if kills < MOMENTS else None)
+                out, err = p.communicate(timeout=rng.uniform(0.1, 1.0) * seconds if kills < MOMENTS else None)
                 check(p.returncode == 0, err.decode())
                 break
             except subprocess.TimeoutExpired:
@@ -41,6 +46,7 @@ with Folder(model) as f:
         check(out.decode() == straight.out, out.decode(), straight.out)
         check(not [n for n in os.listdir(f.at("run/checkpoints")) if n.startswith("tmp-")])
 
+    check(kills >= MOMENTS // 2, kills)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         shutil.rmtree(f.at("run"), ignore_errors=True)
         p = subprocess.Popen(f.command("train", "tiny.mpg", "--out", "run"), cwd=f.path, stdout=subprocess.PIPE,
