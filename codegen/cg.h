@@ -1,5 +1,5 @@
-/* State of one code generation, shared by the files of this folder. The first error sticks in `status`; everything after it does
- * nothing, so callers check once at the end. */
+/* State of one code generation, shared by the files of this folder. The first error sticks in `status`; everything
+ * after it does nothing, so callers check once at the end. */
 #ifndef MPC_CODEGEN_CG_H
 #define MPC_CODEGEN_CG_H
 
@@ -18,8 +18,8 @@ typedef struct mpc_cg {
     MPC_ARRAY(mpc_buffer) buffers;
     MPC_ARRAY(mpc_kernel) kernels;
     MPC_ARRAY(mpc_launch) launches;
-    uint32_t *output_buffer; /* by output: a copy of a state's old value, MPC_NONE: the value's own */
-    uint32_t workspace; /* buffer of partial results, which live from one launch to the next */
+    uint32_t *output_buffer;                  /* by output: a copy of a state's old value, MPC_NONE: the value's own */
+    uint32_t workspace;                       /* buffer of partial results, which live from one launch to the next */
     uint64_t workspace_used, workspace_bytes; /* by the launches being made now; largest */
     mpc_status status;
 } mpc_cg;
@@ -49,13 +49,15 @@ typedef struct mpc_cg_args { /* arguments of one instance while they are collect
     bool failed;
 } mpc_cg_args;
 uint32_t mpc_cg_add_pointer(mpc_cg_args *a, mpc_pointer p); /* index in p[] */
-uint32_t mpc_cg_add_int(mpc_cg_args *a, int64_t i); /* index in n[] */
-uint32_t mpc_cg_add_float(mpc_cg_args *a, float f); /* index in f[] */
+uint32_t mpc_cg_add_int(mpc_cg_args *a, int64_t i);         /* index in n[] */
+uint32_t mpc_cg_add_float(mpc_cg_args *a, float f);         /* index in f[] */
 void mpc_cg_free_args(mpc_cg_args *a);
 
-/* Body of a kernel: what stands between the braces; it sees p, n, f, begin, end, scratch. Equal bodies are one kernel. */
+/* Body of a kernel: what stands between the braces; it sees p, n, f, begin, end, scratch. Equal bodies are one kernel.
+ */
 uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes);
-/* A launch of one instance on behalf of node `n`, writing `result`; frees `args`. NULL after an error. The pointer is good until the next launch. */
+/* A launch of one instance on behalf of node `n`, writing `result`; frees `args`. NULL after an error. The pointer is
+ * good until the next launch. */
 mpc_launch *mpc_cg_add_launch(mpc_cg *cg, const mpc_node *n, mpc_value_id result, uint32_t kernel, mpc_cg_args *args);
 mpc_launch *mpc_cg_new_launch(mpc_cg *cg, const mpc_node *n, mpc_value_id result, mpc_launch_kind kind);
 void mpc_cg_add_instance(mpc_cg *cg, mpc_launch *launch, mpc_cg_args *args);
@@ -68,14 +70,15 @@ void mpc_cg_merge_launches(mpc_cg *cg);
 void mpc_cg_loop(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
 void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n);
 void mpc_cg_conv(mpc_cg *cg, const mpc_node *n);
-void mpc_cg_copy(mpc_cg *cg, const mpc_node *n); /* transpose, slice, pad, concat, expand, reshape: strided copies */
-void mpc_cg_fill(mpc_cg *cg, const mpc_node *n); /* const and range that need storage */
+void mpc_cg_copy(mpc_cg *cg, const mpc_node *n);   /* transpose, slice, pad, concat, expand, reshape: strided copies */
+void mpc_cg_fill(mpc_cg *cg, const mpc_node *n);   /* const and range that need storage */
 void mpc_cg_gather(mpc_cg *cg, const mpc_node *n); /* embedding and its gradient */
 void mpc_cg_pool(mpc_cg *cg, const mpc_node *n);
-void mpc_cg_norm(mpc_cg *cg, const mpc_node *n); /* global_norm */
+void mpc_cg_norm(mpc_cg *cg, const mpc_node *n);   /* global_norm */
 void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n); /* a reduction that has no iteration space */
 
-/* Sums (max, min) `units` partial rows of `cols` in order, rounded to `to`; `class`: f, i or l. One instance of a launch. */
+/* Sums (max, min) `units` partial rows of `cols` in order, rounded to `to`; `class`: f, i or l. One instance of a
+ * launch. */
 typedef struct mpc_cg_fold {
     const char *op;
     char lanes;

@@ -1,5 +1,6 @@
-/* Moving elements: transposes, slices, pads, concats that could not be absorbed, and constants that need storage. Both sides of a copy
- * are strided; axes that lie together on both sides are one. The kernel knows five axes, the last one in the inner loop. */
+/* Moving elements: transposes, slices, pads, concats that could not be absorbed, and constants that need storage. Both
+ * sides of a copy are strided; axes that lie together on both sides are one. The kernel knows five axes, the last one
+ * in the inner loop. */
 #include <string.h>
 
 #include "codegen/cg.h"
@@ -21,7 +22,8 @@ static copy_axes merge_axes(const mpc_strided *from, const mpc_strided *to) {
     copy_axes a = {.count = 0};
     for (uint32_t i = 0; i < from->rank; i++) {
         if (from->dims[i] == 1) continue;
-        bool joins = a.count > 0 && a.from[a.count - 1] == from->strides[i] * from->dims[i] && a.to[a.count - 1] == to->strides[i] * to->dims[i];
+        bool joins = a.count > 0 && a.from[a.count - 1] == from->strides[i] * from->dims[i] &&
+                     a.to[a.count - 1] == to->strides[i] * to->dims[i];
         if (joins) a.dims[a.count - 1] *= from->dims[i];
         else a.dims[a.count++] = from->dims[i];
         a.from[a.count - 1] = from->strides[i];
@@ -48,13 +50,21 @@ static void add_axes(mpc_cg_args *args, const copy_axes *a) {
 static void print_move(const copy_side *from, const copy_side *to, mpc_str *o) {
     const mpc_format_info *f = mpc_format_get(from->format), *t = mpc_format_get(to->format);
     if (from->format == to->format) {
-        mpc_str_printf(o, "        if (n[11] == 1 && n[16] == 1) memcpy(y, x, (size_t)n[6] * %u);\n        else\n", t->bytes);
-        mpc_str_printf(o, "            for (int64_t i = 0; i < n[6]; i++) memcpy(y + i * n[16] * %u, x + i * n[11] * %u, %u);\n", t->bytes, t->bytes, t->bytes);
+        mpc_str_printf(o, "        if (n[11] == 1 && n[16] == 1 && n[6] * %u == 64) memcpy(y, x, 64);\n", t->bytes);
+        mpc_str_printf(o, "        else if (n[11] == 1 && n[16] == 1) memcpy(y, x, (size_t)n[6] * %u);\n        else\n",
+                       t->bytes);
+        mpc_str_printf(
+            o, "            for (int64_t i = 0; i < n[6]; i++) memcpy(y + i * n[16] * %u, x + i * n[11] * %u, %u);\n",
+            t->bytes, t->bytes, t->bytes);
         return;
     }
     char lanes = mpc_cg_lanes(to->format), have = mpc_cg_lanes(from->format);
     mpc_str_append(o, "        for (int64_t i = 0; i < n[6]; i++) {\n");
-    mpc_str_printf(o, "            const %s v = mpc_one_%s(x + i * n[11] * %u);\n", have == 'f' ? "vf" : have == 'l' ? "vl" : "vi", f->name, f->bytes);
+    mpc_str_printf(o, "            const %s v = mpc_one_%s(x + i * n[11] * %u);\n",
+                   have == 'f'   ? "vf"
+                   : have == 'l' ? "vl"
+                                 : "vi",
+                   f->name, f->bytes);
     mpc_str_printf(o, "            mpc_store_%s(y + i * n[16] * %u, ", t->name, t->bytes);
     if (mpc_cg_rounds(to->format)) mpc_str_printf(o, "mpc_round_%s(", t->name);
     if (lanes != have) mpc_str_printf(o, "mpc_%c_from_%c(v)", lanes, have);
@@ -64,12 +74,19 @@ static void print_move(const copy_side *from, const copy_side *to, mpc_str *o) {
 
 static void print_copy(const copy_side *from, const copy_side *to, mpc_str *o) {
     unsigned f = mpc_format_get(from->format)->bytes, t = mpc_format_get(to->format)->bytes;
-    mpc_str_append(o, "    for (int64_t r = begin * n[0]; r < n[1] && r < end * n[0]; r++) {\n        int64_t q = r, a = 0, b = 0;\n");
-    mpc_str_append(o, "        for (int i = 3; i >= 0; i--) {\n            const int64_t d = q % n[2 + i];\n            q /= n[2 + i];\n");
-    mpc_str_append(o, "            a += d * n[7 + i];\n            b += d * n[12 + i];\n        }\n");
-    mpc_str_printf(o, "        const char *const x = (const char *)p[0] + a * %u;\n        char *const y = (char *)p[1] + b * %u;\n", f, t);
+    mpc_str_append(o, "    int64_t d[4], q = begin * n[0], a = 0, b = 0;\n");
+    mpc_str_append(o, "    for (int i = 3; i >= 0; i--) {\n        d[i] = q % n[2 + i];\n        q /= n[2 + i];\n");
+    mpc_str_append(o, "        a += d[i] * n[7 + i];\n        b += d[i] * n[12 + i];\n    }\n");
+    mpc_str_append(o, "    for (int64_t r = begin * n[0]; r < n[1] && r < end * n[0]; r++) {\n");
+    mpc_str_printf(
+        o,
+        "        const char *const x = (const char *)p[0] + a * %u;\n        char *const y = (char *)p[1] + b * %u;\n",
+        f, t);
     print_move(from, to, o);
-    mpc_str_append(o, "    }\n");
+    mpc_str_append(o, "        for (int i = 3; i >= 0; i--) { /* next row */\n            a += n[7 + i];\n            "
+                      "b += n[12 + i];\n");
+    mpc_str_append(o, "            if (++d[i] < n[2 + i]) break;\n            a -= d[i] * n[7 + i];\n            b -= "
+                      "d[i] * n[12 + i];\n            d[i] = 0;\n        }\n    }\n");
 }
 
 /* One copy; joins the launch `*launch` if that one runs the same kernel. */
@@ -79,9 +96,12 @@ static void copy(mpc_cg *cg, const mpc_node *n, const copy_side *from, const cop
     mpc_str body = {0};
     copy_axes axes = merge_axes(&from->layout, &to->layout);
     if (axes.count > COPY_AXES) {
-        mpc_cg_fail(cg, "%s moves %u axes at once, more than %d", mpc_value_name(cg->g, mpc_result(n, 0)), axes.count, COPY_AXES);
+        mpc_cg_fail(cg, "%s moves %u axes at once, more than %d", mpc_value_name(cg->g, mpc_result(n, 0)), axes.count,
+                    COPY_AXES);
         return;
     }
+    int64_t bytes = mpc_format_get(to->format)->bytes;
+    for (uint32_t i = 0; i < axes.count; i++) bytes *= axes.dims[i];
     mpc_cg_add_pointer(&args, from->at);
     mpc_cg_add_pointer(&args, to->at);
     add_axes(&args, &axes);
@@ -91,7 +111,7 @@ static void copy(mpc_cg *cg, const mpc_node *n, const copy_side *from, const cop
     if (*launch != NULL && (*launch)->kernel == kernel) mpc_cg_add_instance(cg, *launch, &args);
     else *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
     mpc_str_free(&body);
-    if (*launch != NULL) (*launch)->bytes += 2.0 * (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_result(n, 0)));
+    if (*launch != NULL) (*launch)->bytes += 2.0 * (double)bytes;
 }
 
 static copy_side side_of(mpc_cg *cg, mpc_value_id v) {
@@ -170,7 +190,8 @@ void mpc_cg_copy(mpc_cg *cg, const mpc_node *n) {
         narrow(&to, mpc_attr_ints(cg->g, n, "before").data, from.layout.dims);
     } else {
         int64_t offset = from.layout.offset;
-        if (!mpc_strided_apply(cg->g, n, &from.layout)) mpc_cg_fail(cg, "%s can't be copied", mpc_value_name(cg->g, mpc_result(n, 0)));
+        if (!mpc_strided_apply(cg->g, n, &from.layout))
+            mpc_cg_fail(cg, "%s can't be copied", mpc_value_name(cg->g, mpc_result(n, 0)));
         from.at.byte_offset += (uint64_t)(from.layout.offset - offset) * mpc_format_get(from.format)->bytes;
     }
     copy(cg, n, &from, &to, &launch);

@@ -1,5 +1,5 @@
-/* Embedding, its gradient, the global norm, and reductions whose axes fit no loop kernel. Whatever is summed is summed in an order that
- * depends on shapes only. */
+/* Embedding, its gradient, the global norm, and reductions whose axes fit no loop kernel. Whatever is summed is summed
+ * in an order that depends on shapes only. */
 #include "codegen/cg.h"
 
 enum { ROW_ELEMENTS = 8192, NORM_ELEMENTS = 16384, REDUCE_AXES = 4 };
@@ -11,13 +11,16 @@ static void launch_text(mpc_cg *cg, const mpc_node *n, mpc_str *body, mpc_cg_arg
     mpc_str_free(body);
 }
 
-static const mpc_format_info *format_of(const mpc_cg *cg, mpc_value_id v) { return mpc_format_get(mpc_value_format(cg->g, v)); }
+static const mpc_format_info *format_of(const mpc_cg *cg, mpc_value_id v) {
+    return mpc_format_get(mpc_value_format(cg->g, v));
+}
 
 static void embedding(mpc_cg *cg, const mpc_node *n) {
     mpc_value_id table = mpc_operand(cg->g, n, 0), ids = mpc_operand(cg->g, n, 1), result = mpc_result(n, 0);
     const mpc_format_info *ft = format_of(cg, table), *fi = format_of(cg, ids), *fr = format_of(cg, result);
     const int64_t *dims = mpc_value_type(cg->g, table)->dims;
-    int64_t count = mpc_type_elements(mpc_value_type(cg->g, ids)), per = dims[1] >= ROW_ELEMENTS ? 1 : ROW_ELEMENTS / dims[1];
+    int64_t count = mpc_type_elements(mpc_value_type(cg->g, ids)),
+            per = dims[1] >= ROW_ELEMENTS ? 1 : ROW_ELEMENTS / dims[1];
     mpc_cg_args args = {.units = (count + per - 1) / per};
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, table));
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, ids));
@@ -27,12 +30,16 @@ static void embedding(mpc_cg *cg, const mpc_node *n) {
     bool rounds = mpc_cg_rounds(mpc_value_format(cg->g, result)) && ft != fr;
     mpc_str o = {0};
     mpc_str_append(&o, "    for (int64_t r = begin * n[0]; r < n[1] && r < end * n[0]; r++) {\n");
-    mpc_str_printf(&o, "        const int64_t id = (int64_t)mpc_one_%s((const char *)p[1] + r * %u)[0];\n", fi->name, fi->bytes);
-    mpc_str_append(&o, "        const int ok = id >= 0 && id < n[3];\n        for (int64_t c = 0; c < n[2]; c += 16) {\n");
+    mpc_str_printf(&o, "        const int64_t id = (int64_t)mpc_one_%s((const char *)p[1] + r * %u)[0];\n", fi->name,
+                   fi->bytes);
+    mpc_str_append(&o,
+                   "        const int ok = id >= 0 && id < n[3];\n        for (int64_t c = 0; c < n[2]; c += 16) {\n");
     mpc_str_append(&o, "            vf x = mpc_splat(__builtin_nanf(\"\"));\n");
-    mpc_str_printf(&o, "            if (ok) x = mpc_load_%s((const char *)p[0] + (id * n[2] + c) * %u, n[2] - c);\n", ft->name, ft->bytes);
+    mpc_str_printf(&o, "            if (ok) x = mpc_load_%s((const char *)p[0] + (id * n[2] + c) * %u, n[2] - c);\n",
+                   ft->name, ft->bytes);
     if (rounds) mpc_str_printf(&o, "            x = mpc_round_%s(x);\n", fr->name);
-    mpc_str_printf(&o, "            mpc_store_%s((char *)p[2] + (r * n[2] + c) * %u, x, n[2] - c);\n        }\n    }\n", fr->name, fr->bytes);
+    mpc_str_printf(&o, "            mpc_store_%s((char *)p[2] + (r * n[2] + c) * %u, x, n[2] - c);\n        }\n    }\n",
+                   fr->name, fr->bytes);
     launch_text(cg, n, &o, &args);
 }
 
@@ -41,7 +48,8 @@ static void embedding_grad(mpc_cg *cg, const mpc_node *n) {
     mpc_value_id dy = mpc_operand(cg->g, n, 0), ids = mpc_operand(cg->g, n, 1), result = mpc_result(n, 0);
     const mpc_format_info *fd = format_of(cg, dy), *fi = format_of(cg, ids);
     const int64_t *dims = mpc_value_type(cg->g, result)->dims;
-    if (mpc_value_format(cg->g, result) != MPC_FMT_f32) mpc_cg_fail(cg, "embedding_grad %s must give f32", mpc_value_name(cg->g, result));
+    if (mpc_value_format(cg->g, result) != MPC_FMT_f32)
+        mpc_cg_fail(cg, "embedding_grad %s must give f32", mpc_value_name(cg->g, result));
     int64_t per = dims[1] <= 256 ? 16 : 64;
     mpc_cg_args args = {.units = (dims[1] + per - 1) / per};
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, dy));
@@ -52,12 +60,17 @@ static void embedding_grad(mpc_cg *cg, const mpc_node *n) {
     mpc_str o = {0};
     mpc_str_append(&o, "    float *const y = p[2];\n    for (int64_t u = begin; u < end; u++) {\n");
     mpc_str_append(&o, "        const int64_t lo = u * n[0], hi = lo + n[0] < n[2] ? lo + n[0] : n[2];\n");
-    mpc_str_append(&o, "        for (int64_t r = 0; r < n[3]; r++) memset(y + r * n[2] + lo, 0, (size_t)(hi - lo) * 4);\n");
+    mpc_str_append(&o,
+                   "        for (int64_t r = 0; r < n[3]; r++) memset(y + r * n[2] + lo, 0, (size_t)(hi - lo) * 4);\n");
     mpc_str_append(&o, "        for (int64_t r = 0; r < n[1]; r++) {\n");
-    mpc_str_printf(&o, "            const int64_t id = (int64_t)mpc_one_%s((const char *)p[1] + r * %u)[0];\n", fi->name, fi->bytes);
-    mpc_str_append(&o, "            if (id < 0 || id >= n[3]) continue;\n            for (int64_t c = lo; c < hi; c += 16) {\n");
+    mpc_str_printf(&o, "            const int64_t id = (int64_t)mpc_one_%s((const char *)p[1] + r * %u)[0];\n",
+                   fi->name, fi->bytes);
+    mpc_str_append(
+        &o, "            if (id < 0 || id >= n[3]) continue;\n            for (int64_t c = lo; c < hi; c += 16) {\n");
     mpc_str_append(&o, "                float *const t = y + id * n[2] + c;\n");
-    mpc_str_printf(&o, "                mpc_store_f32(t, mpc_load_f32(t, hi - c) + mpc_load_%s((const char *)p[0] + (r * n[2] + c) * %u, hi - c), hi - c);\n",
+    mpc_str_printf(&o,
+                   "                mpc_store_f32(t, mpc_load_f32(t, hi - c) + mpc_load_%s((const char *)p[0] + (r * "
+                   "n[2] + c) * %u, hi - c), hi - c);\n",
                    fd->name, fd->bytes);
     mpc_str_append(&o, "            }\n        }\n    }\n");
     launch_text(cg, n, &o, &args);
@@ -74,7 +87,10 @@ void mpc_cg_gather(mpc_cg *cg, const mpc_node *n) {
 static void print_squares(const mpc_format_info *f, mpc_str *o) {
     mpc_str_append(o, "    for (int64_t u = begin; u < end; u++) {\n        vd t = {0};\n");
     mpc_str_append(o, "        for (int64_t c = u * n[0]; c < n[1] && c < (u + 1) * n[0]; c += 16) {\n");
-    mpc_str_printf(o, "            const vd x = __builtin_convertvector(mpc_load_%s((const char *)p[0] + c * %u, n[1] - c), vd);\n", f->name, f->bytes);
+    mpc_str_printf(
+        o,
+        "            const vd x = __builtin_convertvector(mpc_load_%s((const char *)p[0] + c * %u, n[1] - c), vd);\n",
+        f->name, f->bytes);
     mpc_str_append(o, "            t += x * x;\n        }\n        double sum = 0;\n");
     mpc_str_append(o, "        for (int i = 0; i < 16; i++) sum += t[i];\n        ((double *)p[1])[u] = sum;\n    }\n");
 }
@@ -104,7 +120,8 @@ static int64_t add_squares(mpc_cg *cg, const mpc_node *n, mpc_value_id v, mpc_po
 void mpc_cg_norm(mpc_cg *cg, const mpc_node *n) {
     int64_t units = 0;
     for (uint32_t i = 0; i < n->operand_count; i++)
-        units += (mpc_type_elements(mpc_value_type(cg->g, mpc_operand(cg->g, n, i))) + NORM_ELEMENTS - 1) / NORM_ELEMENTS;
+        units +=
+            (mpc_type_elements(mpc_value_type(cg->g, mpc_operand(cg->g, n, i))) + NORM_ELEMENTS - 1) / NORM_ELEMENTS;
     cg->workspace_used = 0;
     mpc_pointer parts = mpc_cg_workspace(cg, (uint64_t)units * sizeof(double)), at = parts;
     mpc_launch *launch = NULL;
@@ -160,7 +177,9 @@ static void print_reduce(const mpc_cg *cg, const mpc_node *n, mpc_str *o) {
     const char *type = lanes == 'f' ? "vf" : lanes == 'l' ? "vl" : "vi", *name = mpc_op_get(cg->g->ctx, n->op)->name;
     mpc_str_append(o, "    for (int64_t r = begin; r < end; r++) {\n        int64_t q = r, at = 0;\n");
     mpc_str_append(o, "        for (int i = 3; i >= 0; i--) at += q % n[1 + i] * n[5 + i], q /= n[1 + i];\n");
-    mpc_str_printf(o, "        %s t = {0};\n        for (int64_t k = 0; k < n[0]; k++) {\n            int64_t w = k, x = at;\n", type);
+    mpc_str_printf(
+        o, "        %s t = {0};\n        for (int64_t k = 0; k < n[0]; k++) {\n            int64_t w = k, x = at;\n",
+        type);
     mpc_str_append(o, "            for (int i = 3; i >= 0; i--) x += w % n[9 + i] * n[13 + i], w /= n[9 + i];\n");
     mpc_str_printf(o, "            const %s v = ", type);
     if (lanes != have) mpc_str_printf(o, "mpc_%c_from_%c(", lanes, have);

@@ -1,5 +1,5 @@
-/* Kernels by content and launches by instance. A kernel's name is the hash of its body, so equal bodies are one kernel and the text of a
- * program depends on nothing but the graph. */
+/* Kernels by content and launches by instance. A kernel's name is the hash of its body, so equal bodies are one kernel
+ * and the text of a program depends on nothing but the graph. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 bool mpc_cg_ok(const mpc_cg *cg) { return cg->status == MPC_OK; }
 
 void mpc_cg_no_memory(mpc_cg *cg) {
-    if (cg->status == MPC_OK) cg->status = mpc_error(mpc_context_sink(cg->g->ctx), "E901", "out of memory in code generation");
+    if (cg->status == MPC_OK)
+        cg->status = mpc_error(mpc_context_sink(cg->g->ctx), "E901", "out of memory in code generation");
 }
 
 void mpc_cg_fail(mpc_cg *cg, const char *format, ...) {
@@ -45,9 +46,11 @@ void mpc_cg_free_args(mpc_cg_args *a) {
 }
 
 static const char *kernel_text(mpc_cg *cg, const char *name, const char *body) {
-    return mpc_arena_printf(cg->arena,
-                            "void %s(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
-                            "    (void)p, (void)n, (void)f, (void)scratch;\n%s}\n", name, body);
+    return mpc_arena_printf(
+        cg->arena,
+        "void %s(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch) {\n"
+        "    (void)p, (void)n, (void)f, (void)scratch;\n%s}\n",
+        name, body);
 }
 
 uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes) {
@@ -66,7 +69,8 @@ uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args
     k.pointer_count = (uint32_t)args->pointers.count;
     k.int_count = (uint32_t)args->ints.count;
     k.float_count = (uint32_t)args->floats.count;
-    if (k.text == NULL || !mpc_map_set(cg->kernel_ids, name, id) || !mpc_array_push(&cg->kernels, k)) mpc_cg_no_memory(cg);
+    if (k.text == NULL || !mpc_map_set(cg->kernel_ids, name, id) || !mpc_array_push(&cg->kernels, k))
+        mpc_cg_no_memory(cg);
     return id;
 }
 

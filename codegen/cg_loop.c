@@ -1,5 +1,5 @@
-/* Launches of a fusion group: the loop kernel, and when a reduction over rows was split among units, a second launch that puts the parts
- * together in order. */
+/* Launches of a fusion group: the loop kernel, and when a reduction over rows was split among units, a second launch
+ * that puts the parts together in order. */
 #include "base/alloc.h"
 #include "codegen/loop.h"
 
@@ -12,7 +12,8 @@ static void place_parts(mpc_loop *l) {
         int64_t cols = l->space.member[i].result != 0 ? l->space.cols : 1;
         uint64_t bytes = (uint64_t)(l->units * cols) * (mpc_cg_lanes(m->format) == 'l' ? 8 : 4);
         m->extra = mpc_cg_add_pointer(&l->args, mpc_cg_workspace(l->cg, bytes));
-        if (l->units == 1 && m->stored) m->pointer = mpc_cg_add_pointer(&l->args, mpc_cg_pointer(l->cg, mpc_result(m->node, 0)));
+        if (l->units == 1 && m->stored)
+            m->pointer = mpc_cg_add_pointer(&l->args, mpc_cg_pointer(l->cg, mpc_result(m->node, 0)));
         if (l->units == 1 && !m->stored) m->pointer = mpc_cg_add_pointer(&l->args, mpc_cg_workspace(l->cg, bytes));
     }
 }
@@ -38,10 +39,13 @@ static const char *op_names(const mpc_loop *l) {
 static double count_bytes(const mpc_loop *l) {
     double bytes = 0;
     for (uint32_t i = 0; i < l->access_count; i++)
-        if (!l->access[i].range) bytes += (double)(mpc_space_elements(&l->space, l->access[i].atoms) * mpc_format_get(l->access[i].format)->bytes);
+        if (!l->access[i].range)
+            bytes += (double)(mpc_space_elements(&l->space, l->access[i].atoms) *
+                              mpc_format_get(l->access[i].format)->bytes);
     for (uint32_t i = 0; i < l->count; i++)
         if (l->member[i].stored)
-            bytes += (double)(mpc_space_elements(&l->space, l->space.member[i].result) * mpc_format_get(l->member[i].format)->bytes);
+            bytes += (double)(mpc_space_elements(&l->space, l->space.member[i].result) *
+                              mpc_format_get(l->member[i].format)->bytes);
     return bytes;
 }
 
@@ -53,8 +57,11 @@ static void fold_parts(mpc_loop *l) {
         const mpc_loop_member *m = &l->member[i];
         if (l->space.member[i].kind != MPC_MEMBER_OVER || !m->stored) continue;
         node = m->node;
-        folds[count++] = (mpc_cg_fold){.op = m->op->name, .lanes = mpc_cg_lanes(m->format), .partial = l->args.pointers.data[m->extra],
-                                       .units = l->units, .cols = l->space.member[i].result != 0 ? l->space.cols : 1,
+        folds[count++] = (mpc_cg_fold){.op = m->op->name,
+                                       .lanes = mpc_cg_lanes(m->format),
+                                       .partial = l->args.pointers.data[m->extra],
+                                       .units = l->units,
+                                       .cols = l->space.member[i].result != 0 ? l->space.cols : 1,
                                        .result = mpc_result(m->node, 0)};
     }
     if (count > 0) mpc_cg_fold_partials(l->cg, node, folds, count);
@@ -64,7 +71,8 @@ static void add_results(const mpc_loop *l, mpc_launch *launch, mpc_value_id firs
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         bool split = l->space.member[i].kind == MPC_MEMBER_OVER && l->units > 1;
-        if (m->stored && !split && mpc_result(m->node, 0) != first) mpc_cg_add_result(l->cg, launch, mpc_result(m->node, 0));
+        if (m->stored && !split && mpc_result(m->node, 0) != first)
+            mpc_cg_add_result(l->cg, launch, mpc_result(m->node, 0));
     }
 }
 
@@ -128,10 +136,13 @@ static void print_fold(const mpc_cg *cg, const mpc_cg_fold *f, mpc_str *o) {
     const char *name = mpc_format_get(format)->name, *lane = f->lanes == 'f' ? "f32" : f->lanes == 'l' ? "i64" : "i32";
     const char *type = f->lanes == 'f' ? "vf" : f->lanes == 'l' ? "vl" : "vi";
     unsigned bytes = f->lanes == 'l' ? 8 : 4, result = mpc_format_get(format)->bytes;
-    mpc_str_append(o, "    const int64_t per = n[0], units = n[1], cols = n[2];\n    for (int64_t u = begin; u < end; u++)\n");
+    mpc_str_append(
+        o, "    const int64_t per = n[0], units = n[1], cols = n[2];\n    for (int64_t u = begin; u < end; u++)\n");
     mpc_str_append(o, "        for (int64_t c = u * per; c < cols && c < (u + 1) * per; c += 16) {\n");
     mpc_str_printf(o, "            %s t = mpc_load_%s((const char *)p[0] + c * %u, cols - c);\n", type, lane, bytes);
-    mpc_str_printf(o, "            for (int64_t i = 1; i < units; i++) t = mpc_%s_%c(t, mpc_load_%s((const char *)p[0] + (i * cols + c) * %u, cols - c));\n",
+    mpc_str_printf(o,
+                   "            for (int64_t i = 1; i < units; i++) t = mpc_%s_%c(t, mpc_load_%s((const char *)p[0] + "
+                   "(i * cols + c) * %u, cols - c));\n",
                    f->op, f->lanes, lane, bytes);
     if (mpc_cg_rounds(format)) mpc_str_printf(o, "            t = mpc_round_%s(t);\n", name);
     mpc_str_printf(o, "            mpc_store_%s((char *)p[1] + c * %u, t, cols - c);\n        }\n", name, result);

@@ -1,5 +1,5 @@
-/* Matmuls and convolutions become library calls: shapes, strides and formats, no text. Transposes and slices around a matmul are strides
- * here if the memory pass said so. */
+/* Matmuls and convolutions become library calls: shapes, strides and formats, no text. Transposes and slices around a
+ * matmul are strides here if the memory pass said so. */
 #include <string.h>
 
 #include "codegen/cg.h"
@@ -45,10 +45,12 @@ static void collapse_batch(mpc_matmul *mm) {
     for (uint32_t i = MPC_MATMUL_BATCH_DIMS - 1; i > 0; i--) {
         bool one = mm->batch[i - 1] == 1;
         int64_t n = mm->batch[i];
-        bool runs = mm->a_batch[i - 1] == mm->a_batch[i] * n && mm->b_batch[i - 1] == mm->b_batch[i] * n && mm->c_batch[i - 1] == mm->c_batch[i] * n;
+        bool runs = mm->a_batch[i - 1] == mm->a_batch[i] * n && mm->b_batch[i - 1] == mm->b_batch[i] * n &&
+                    mm->c_batch[i - 1] == mm->c_batch[i] * n;
         if (one || !(runs || n == 1)) continue;
         if (n == 1) {
-            mm->a_batch[i] = mm->a_batch[i - 1], mm->b_batch[i] = mm->b_batch[i - 1], mm->c_batch[i] = mm->c_batch[i - 1];
+            mm->a_batch[i] = mm->a_batch[i - 1], mm->b_batch[i] = mm->b_batch[i - 1],
+            mm->c_batch[i] = mm->c_batch[i - 1];
         }
         mm->batch[i] = n * mm->batch[i - 1];
         mm->batch[i - 1] = 1;
@@ -98,7 +100,8 @@ void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n) {
     fill_matmul(cg, n, mm);
     double batch = (double)(mm->batch[0] * mm->batch[1] * mm->batch[2]);
     launch->flops = 2.0 * batch * (double)mm->m * (double)mm->n * (double)mm->k;
-    launch->bytes = bytes_of(cg, mpc_operand(cg->g, n, 0)) + bytes_of(cg, mpc_operand(cg->g, n, 1)) + bytes_of(cg, mpc_result(n, 0));
+    launch->bytes = bytes_of(cg, mpc_operand(cg->g, n, 0)) + bytes_of(cg, mpc_operand(cg->g, n, 1)) +
+                    bytes_of(cg, mpc_result(n, 0));
 }
 
 typedef struct conv_roles { /* which value is x, w and y (dy) */
@@ -115,10 +118,22 @@ static conv_roles find_roles(const mpc_graph *g, const mpc_node *n) {
 
 static void fill_conv(mpc_cg *cg, const mpc_node *n, const conv_roles *roles, mpc_conv *cv) {
     const mpc_graph *g = cg->g;
-    const int64_t *x = mpc_value_type(g, roles->x)->dims, *w = mpc_value_type(g, roles->w)->dims, *y = mpc_value_type(g, roles->y)->dims;
-    *cv = (mpc_conv){.kind = roles->kind, .n = x[0], .h = x[1], .wd = x[2], .c = x[3], .oh = y[1], .ow = y[2], .oc = y[3],
-                     .kh = w[0], .kw = w[1], .groups = mpc_attr_int(g, n, "groups"), .acc = mpc_attr_format(g, n, "acc")};
-    mpc_int_list stride = mpc_attr_ints(g, n, "stride"), pad = mpc_attr_ints(g, n, "pad"), dilation = mpc_attr_ints(g, n, "dilation");
+    const int64_t *x = mpc_value_type(g, roles->x)->dims, *w = mpc_value_type(g, roles->w)->dims,
+                  *y = mpc_value_type(g, roles->y)->dims;
+    *cv = (mpc_conv){.kind = roles->kind,
+                     .n = x[0],
+                     .h = x[1],
+                     .wd = x[2],
+                     .c = x[3],
+                     .oh = y[1],
+                     .ow = y[2],
+                     .oc = y[3],
+                     .kh = w[0],
+                     .kw = w[1],
+                     .groups = mpc_attr_int(g, n, "groups"),
+                     .acc = mpc_attr_format(g, n, "acc")};
+    mpc_int_list stride = mpc_attr_ints(g, n, "stride"), pad = mpc_attr_ints(g, n, "pad"),
+                 dilation = mpc_attr_ints(g, n, "dilation");
     for (int i = 0; i < 2; i++) {
         cv->stride[i] = stride.data[i];
         cv->pad[i] = pad.data[i];
@@ -142,6 +157,7 @@ void mpc_cg_conv(mpc_cg *cg, const mpc_node *n) {
     conv_roles roles = find_roles(cg->g, n);
     mpc_conv *cv = &launch->conv;
     fill_conv(cg, n, &roles, cv);
-    launch->flops = 2.0 * (double)(cv->n * cv->oh * cv->ow * cv->oc) * (double)(cv->kh * cv->kw * cv->c / (cv->groups > 0 ? cv->groups : 1));
+    launch->flops = 2.0 * (double)(cv->n * cv->oh * cv->ow * cv->oc) *
+                    (double)(cv->kh * cv->kw * cv->c / (cv->groups > 0 ? cv->groups : 1));
     launch->bytes = bytes_of(cg, roles.x) + bytes_of(cg, roles.w) + bytes_of(cg, roles.y);
 }

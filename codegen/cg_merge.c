@@ -1,6 +1,7 @@
-/* Equal launches become one: the updates of all parameters, say. A launch joins an earlier one of the same kernel if it may be moved up to
- * it, that is, if it neither touches what the launches in between (and the other instances) write nor writes what they touch. That is
- * decided by addresses, because the planner reuses memory in the order of launches. */
+/* Equal launches become one: the updates of all parameters, say. A launch joins an earlier one of the same kernel if it
+ * may be moved up to it, that is, if it neither touches what the launches in between (and the other instances) write
+ * nor writes what they touch. That is decided by addresses, because the planner reuses memory in the order of launches.
+ */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +17,7 @@ typedef MPC_ARRAY(range) range_list;
 
 typedef struct merger {
     mpc_cg *cg;
-    range_list *ranges; /* by kept launch: what it touches in the arena */
+    range_list *ranges;         /* by kept launch: what it touches in the arena */
     int64_t *touched, *written; /* by state buffer: last kept launch that reads or writes, that writes it; -1 */
     size_t kept;
 } merger;
@@ -40,8 +41,10 @@ static void list_buffers(merger *m, const mpc_launch *l, buffer_list *list) {
     if (l->has_when) add_buffer(m, list, l->when.buffer);
     if (l->kind == MPC_LAUNCH_KERNEL)
         for (uint32_t i = 0; i < l->instance_count; i++)
-            for (uint32_t j = 0; j < m->cg->kernels.data[l->kernel].pointer_count; j++) add_buffer(m, list, l->instances[i].pointers[j].buffer);
-    const mpc_pointer matmul[] = {l->matmul.a, l->matmul.b, l->matmul.c, l->matmul.has_bias ? l->matmul.bias : l->matmul.a};
+            for (uint32_t j = 0; j < m->cg->kernels.data[l->kernel].pointer_count; j++)
+                add_buffer(m, list, l->instances[i].pointers[j].buffer);
+    const mpc_pointer matmul[] = {l->matmul.a, l->matmul.b, l->matmul.c,
+                                  l->matmul.has_bias ? l->matmul.bias : l->matmul.a};
     const mpc_pointer conv[] = {l->conv.x, l->conv.w, l->conv.y, l->conv.has_bias ? l->conv.bias : l->conv.x};
     for (int i = 0; i < 4 && l->kind == MPC_LAUNCH_MATMUL; i++) add_buffer(m, list, matmul[i].buffer);
     for (int i = 0; i < 4 && l->kind == MPC_LAUNCH_CONV; i++) add_buffer(m, list, conv[i].buffer);
@@ -57,7 +60,8 @@ static range range_of(const merger *m, const mpc_launch *l, uint32_t buffer) {
 
 static bool meets(const range_list *list, range r) {
     for (size_t i = 0; i < list->count; i++)
-        if ((r.written || list->data[i].written) && r.begin < list->data[i].end && list->data[i].begin < r.end) return true;
+        if ((r.written || list->data[i].written) && r.begin < list->data[i].end && list->data[i].begin < r.end)
+            return true;
     return false;
 }
 
@@ -75,19 +79,23 @@ static int64_t state_limit(const merger *m, const mpc_launch *l, const buffer_li
 
 static bool meets_launch(const merger *m, size_t at, const mpc_launch *l, const buffer_list *buffers) {
     for (size_t i = 0; i < buffers->count; i++)
-        if (!m->cg->buffers.data[buffers->data[i]].is_state && meets(&m->ranges[at], range_of(m, l, buffers->data[i]))) return true;
+        if (!m->cg->buffers.data[buffers->data[i]].is_state && meets(&m->ranges[at], range_of(m, l, buffers->data[i])))
+            return true;
     return false;
 }
 
 static bool same_kernel(const mpc_launch *a, const mpc_launch *b) {
-    if (a->kind != MPC_LAUNCH_KERNEL || b->kind != MPC_LAUNCH_KERNEL || a->kernel != b->kernel || a->has_when != b->has_when) return false;
+    if (a->kind != MPC_LAUNCH_KERNEL || b->kind != MPC_LAUNCH_KERNEL || a->kernel != b->kernel ||
+        a->has_when != b->has_when)
+        return false;
     return !a->has_when || (a->when.buffer == b->when.buffer && a->when.byte_offset == b->when.byte_offset);
 }
 
 /* The kept launch that `l` can join; `m->kept`: none. */
 static size_t find_partner(const merger *m, const mpc_launch *l, const buffer_list *buffers) {
     int64_t limit = state_limit(m, l, buffers);
-    for (size_t at = m->kept; l->kind == MPC_LAUNCH_KERNEL && at-- > 0 && (int64_t)at > limit && m->kept - at < LOOK_BACK;) {
+    for (size_t at = m->kept;
+         l->kind == MPC_LAUNCH_KERNEL && at-- > 0 && (int64_t)at > limit && m->kept - at < LOOK_BACK;) {
         if (meets_launch(m, at, l, buffers)) break;
         if (same_kernel(&m->cg->launches.data[at], l)) return at;
     }
@@ -143,7 +151,8 @@ static void merge_all(merger *m) {
 
 void mpc_cg_merge_launches(mpc_cg *cg) {
     size_t launches = cg->launches.count, buffers = cg->buffers.count;
-    merger m = {.cg = cg, .ranges = mpc_arena_alloc(cg->scratch, (launches + 1) * sizeof *m.ranges),
+    merger m = {.cg = cg,
+                .ranges = mpc_arena_alloc(cg->scratch, (launches + 1) * sizeof *m.ranges),
                 .touched = mpc_arena_alloc(cg->scratch, (buffers + 1) * sizeof *m.touched),
                 .written = mpc_arena_alloc(cg->scratch, (buffers + 1) * sizeof *m.written)};
     if (m.ranges == NULL || m.touched == NULL || m.written == NULL) {

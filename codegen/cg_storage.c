@@ -1,5 +1,6 @@
-/* Where values lie: the places of the memory pass turned into buffers, pointers and strides. A value may own storage, be a view of
- * its operand, be written through its reader's layout (a matmul whose result only a transpose reads), or lie in a state. */
+/* Where values lie: the places of the memory pass turned into buffers, pointers and strides. A value may own storage,
+ * be a view of its operand, be written through its reader's layout (a matmul whose result only a transpose reads), or
+ * lie in a state. */
 #include "codegen/cg.h"
 
 mpc_value_id mpc_cg_owner(const mpc_cg *cg, mpc_value_id v) {
@@ -14,7 +15,8 @@ bool mpc_cg_is_state(const mpc_cg *cg, mpc_value_id v) {
 
 const mpc_node *mpc_cg_inlined(const mpc_cg *cg, mpc_value_id v) {
     const mpc_node *n = mpc_producer(cg->g, v);
-    while (n != NULL && n->op == MPC_OP_reshape && mpc_strided_is_view(cg->g, n)) n = mpc_producer(cg->g, mpc_operand(cg->g, n, 0));
+    while (n != NULL && n->op == MPC_OP_reshape && mpc_strided_is_view(cg->g, n))
+        n = mpc_producer(cg->g, mpc_operand(cg->g, n, 0));
     return n != NULL && (n->op == MPC_OP_const || n->op == MPC_OP_range) ? n : NULL;
 }
 

@@ -1,5 +1,6 @@
-/* Scheduled, placed graph to program: buffers from places, one or more launches per group in their order, copies into states that could
- * not be written in place, then equal neighbours merged. The program owns all its memory; nothing points into the graph. */
+/* Scheduled, placed graph to program: buffers from places, one or more launches per group in their order, copies into
+ * states that could not be written in place, then equal neighbours merged. The program owns all its memory; nothing
+ * points into the graph. */
 #include "codegen/codegen.h"
 
 #include <string.h>
@@ -16,8 +17,11 @@ typedef struct role_class {
     const char *role;
     mpc_buffer_class cls;
 } role_class;
-static const role_class role_classes[] = {
-    {"param", MPC_BUF_MASTER}, {"moment", MPC_BUF_MOMENT}, {"copy", MPC_BUF_COPY}, {"stat", MPC_BUF_STAT}, {"accum", MPC_BUF_ACCUM}};
+static const role_class role_classes[] = {{"param", MPC_BUF_MASTER},
+                                          {"moment", MPC_BUF_MOMENT},
+                                          {"copy", MPC_BUF_COPY},
+                                          {"stat", MPC_BUF_STAT},
+                                          {"accum", MPC_BUF_ACCUM}};
 
 static mpc_buffer_class class_of_role(const char *role) {
     for (size_t i = 0; i < sizeof role_classes / sizeof *role_classes; i++)
@@ -82,7 +86,9 @@ static uint64_t add_output_copies(mpc_cg *cg) {
         cg->output_buffer[i] = MPC_NONE;
         if (state == MPC_NONE) continue;
         mpc_buffer b = {.name = mpc_arena_printf(cg->arena, "%s.before", mpc_value_name(g, g->outputs[i].value)),
-                        .type = *mpc_value_type(g, g->outputs[i].value), .cls = MPC_BUF_ACTIVATION, .offset = end};
+                        .type = *mpc_value_type(g, g->outputs[i].value),
+                        .cls = MPC_BUF_ACTIVATION,
+                        .offset = end};
         b.bytes = (uint64_t)mpc_type_bytes(&b.type);
         cg->output_buffer[i] = (uint32_t)cg->buffers.count;
         if (b.name == NULL || !mpc_array_push(&cg->buffers, b)) mpc_cg_no_memory(cg);
@@ -106,7 +112,8 @@ static void add_buffers(mpc_cg *cg) {
     }
     uint64_t end = add_output_copies(cg);
     cg->workspace = (uint32_t)cg->buffers.count;
-    mpc_buffer w = {.name = "workspace", .type = {.format = MPC_FMT_u8, .rank = 1}, .cls = MPC_BUF_ACTIVATION, .offset = end};
+    mpc_buffer w = {
+        .name = "workspace", .type = {.format = MPC_FMT_u8, .rank = 1}, .cls = MPC_BUF_ACTIVATION, .offset = end};
     if (mpc_cg_ok(cg) && !mpc_array_push(&cg->buffers, w)) mpc_cg_no_memory(cg);
 }
 
@@ -116,9 +123,10 @@ typedef struct kind_rule {
     mpc_op_kind kind;
     void (*emit)(mpc_cg *cg, const mpc_node *n);
 } kind_rule;
-static const kind_rule kind_rules[] = {{MPC_KIND_STRUCT, mpc_cg_fill}, {MPC_KIND_VIEW, mpc_cg_copy}, {MPC_KIND_MATMUL, mpc_cg_matmul},
-                                       {MPC_KIND_CONV, mpc_cg_conv}, {MPC_KIND_POOL, mpc_cg_pool}, {MPC_KIND_GATHER, mpc_cg_gather},
-                                       {MPC_KIND_NORM, mpc_cg_norm}, {MPC_KIND_REDUCE, mpc_cg_reduce}};
+static const kind_rule kind_rules[] = {{MPC_KIND_STRUCT, mpc_cg_fill},   {MPC_KIND_VIEW, mpc_cg_copy},
+                                       {MPC_KIND_MATMUL, mpc_cg_matmul}, {MPC_KIND_CONV, mpc_cg_conv},
+                                       {MPC_KIND_POOL, mpc_cg_pool},     {MPC_KIND_GATHER, mpc_cg_gather},
+                                       {MPC_KIND_NORM, mpc_cg_norm},     {MPC_KIND_REDUCE, mpc_cg_reduce}};
 
 static void emit_node(mpc_cg *cg, mpc_node_id id) {
     const mpc_node *n = &cg->g->nodes[id];
@@ -129,7 +137,8 @@ static void emit_node(mpc_cg *cg, mpc_node_id id) {
             kind_rules[i].emit(cg, n);
             return;
         }
-    mpc_cg_fail(cg, "no kernel for %s (value %s): expand the graph first", op->name, mpc_value_name(cg->g, mpc_result(n, 0)));
+    mpc_cg_fail(cg, "no kernel for %s (value %s): expand the graph first", op->name,
+                mpc_value_name(cg->g, mpc_result(n, 0)));
 }
 
 static bool only_views(const mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
@@ -257,7 +266,8 @@ static void name_ends(mpc_cg *cg) {
     for (uint32_t i = 0; i < g->output_count && mpc_cg_ok(cg); i++) {
         mpc_program_output *out = &p->outputs[p->output_count++];
         out->name = mpc_arena_strdup(cg->arena, mpc_sym_text(g->ctx, g->outputs[i].name));
-        out->buffer = cg->output_buffer[i] != MPC_NONE ? cg->output_buffer[i] : mpc_cg_pointer(cg, g->outputs[i].value).buffer;
+        out->buffer =
+            cg->output_buffer[i] != MPC_NONE ? cg->output_buffer[i] : mpc_cg_pointer(cg, g->outputs[i].value).buffer;
         if (out->name == NULL) mpc_cg_no_memory(cg);
     }
 }
@@ -270,7 +280,8 @@ static void touch(uint32_t *first, uint32_t *last, uint32_t buffer, uint32_t lau
 static void touch_launch(const mpc_program *p, const mpc_launch *l, uint32_t at, uint32_t *first, uint32_t *last) {
     for (uint32_t i = 0; i < l->result_count; i++) touch(first, last, l->results[i], at);
     for (uint32_t i = 0; i < l->instance_count; i++)
-        for (uint32_t j = 0; j < p->kernels[l->kernel].pointer_count; j++) touch(first, last, l->instances[i].pointers[j].buffer, at);
+        for (uint32_t j = 0; j < p->kernels[l->kernel].pointer_count; j++)
+            touch(first, last, l->instances[i].pointers[j].buffer, at);
     const mpc_pointer matmul[] = {l->matmul.a, l->matmul.b, l->matmul.c}, conv[] = {l->conv.x, l->conv.w, l->conv.y};
     for (int i = 0; i < 3; i++) {
         if (l->kind == MPC_LAUNCH_MATMUL) touch(first, last, matmul[i].buffer, at);
@@ -353,7 +364,8 @@ mpc_program *mpc_codegen(const mpc_graph *g, const mpc_codegen_options *options)
         return NULL;
     }
     if (!begin(&cg, g)) mpc_cg_no_memory(&cg);
-    if (mpc_cg_ok(&cg) && (g->groups == NULL || g->places == NULL)) mpc_cg_fail(&cg, "graph %s has no groups or places; run @lower first", mpc_sym_text(g->ctx, g->name));
+    if (mpc_cg_ok(&cg) && (g->groups == NULL || g->places == NULL))
+        mpc_cg_fail(&cg, "graph %s has no groups or places; run @lower first", mpc_sym_text(g->ctx, g->name));
     if (mpc_cg_ok(&cg)) add_buffers(&cg);
     if (mpc_cg_ok(&cg)) keep_old_values(&cg);
     if (mpc_cg_ok(&cg)) emit_groups(&cg);

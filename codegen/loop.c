@@ -1,5 +1,5 @@
-/* From a group to a kernel description. The one rule to keep in mind: a state written in place is stored at the end of the last loop over
- * its row, so every member of the group has read the old value by then. */
+/* From a group to a kernel description. The one rule to keep in mind: a state written in place is stored at the end of
+ * the last loop over its row, so every member of the group has read the old value by then. */
 #include "codegen/loop.h"
 
 #include <string.h>
@@ -25,7 +25,8 @@ static uint32_t find_inside(const mpc_loop *l, mpc_value_id v) {
 static uint32_t pointer_to(mpc_loop *l, mpc_value_id v) {
     mpc_pointer p = mpc_cg_pointer(l->cg, v);
     for (uint32_t i = 0; i < l->args.pointers.count; i++)
-        if (l->args.pointers.data[i].buffer == p.buffer && l->args.pointers.data[i].byte_offset == p.byte_offset) return i;
+        if (l->args.pointers.data[i].buffer == p.buffer && l->args.pointers.data[i].byte_offset == p.byte_offset)
+            return i;
     return mpc_cg_add_pointer(&l->args, p);
 }
 
@@ -35,7 +36,8 @@ static mpc_ref const_ref(mpc_loop *l, const mpc_node *n, mpc_format format) {
         if (l->constant[i].value == v) return (mpc_ref){MPC_REF_CONST, i, format};
     double value = mpc_attr_float(l->cg->g, n, "value");
     mpc_loop_const c = {v, format, 0};
-    c.argument = mpc_format_is_float(format) ? mpc_cg_add_float(&l->args, (float)value) : mpc_cg_add_int(&l->args, (int64_t)value);
+    c.argument = mpc_format_is_float(format) ? mpc_cg_add_float(&l->args, (float)value)
+                                             : mpc_cg_add_int(&l->args, (int64_t)value);
     l->constant[l->const_count++] = c;
     return (mpc_ref){MPC_REF_CONST, l->const_count - 1, format};
 }
@@ -58,7 +60,8 @@ static mpc_ref operand_ref(mpc_loop *l, uint32_t member, uint32_t i) {
     if (inside != MPC_NONE && mpc_strided_is_view(l->cg->g, l->member[inside].node)) return l->member[inside].ref[0];
     if (inside != MPC_NONE) return (mpc_ref){MPC_REF_MEMBER, inside, mpc_value_format(l->cg->g, v)};
     const mpc_node *free_node = mpc_cg_inlined(l->cg, v);
-    if (free_node != NULL && free_node->op == MPC_OP_const) return const_ref(l, free_node, mpc_value_format(l->cg->g, v));
+    if (free_node != NULL && free_node->op == MPC_OP_const)
+        return const_ref(l, free_node, mpc_value_format(l->cg->g, v));
     return access_ref(l, v, l->space.member[member].operand[i], free_node);
 }
 
@@ -96,7 +99,8 @@ static void choose_units(mpc_loop *l) {
     const mpc_space *s = &l->space;
     int64_t per = UNIT_ELEMENTS, total = s->rows * s->cols;
     if (s->blocks) {
-        if (l->has_over && divide_up(s->cols, per) > MOST_PARTIALS) per = divide_up(divide_up(s->cols, MOST_PARTIALS), 16) * 16;
+        if (l->has_over && divide_up(s->cols, per) > MOST_PARTIALS)
+            per = divide_up(divide_up(s->cols, MOST_PARTIALS), 16) * 16;
         l->per_unit = per;
         l->units = divide_up(s->cols, per);
         return;
@@ -131,7 +135,8 @@ static void order_members(mpc_loop *l) {
 }
 
 static bool is_columns_member(const mpc_loop *l, mpc_ref ref) {
-    return ref.kind == MPC_REF_MEMBER && !l->member[ref.index].row_value && l->space.member[ref.index].kind == MPC_MEMBER_EWISE;
+    return ref.kind == MPC_REF_MEMBER && !l->member[ref.index].row_value &&
+           l->space.member[ref.index].kind == MPC_MEMBER_EWISE;
 }
 
 /* Operations to make a value again from memory. */
@@ -178,7 +183,8 @@ static void keep_or_repeat(mpc_loop *l, uint32_t i) {
 /* --- skipping --- */
 
 static bool selects_next(const mpc_loop *l, const mpc_loop_member *m, mpc_value_id state, mpc_value_id *condition) {
-    if (m->node->op != MPC_OP_where || m->ref[0].kind != MPC_REF_ACCESS || m->ref[2].kind != MPC_REF_ACCESS) return false;
+    if (m->node->op != MPC_OP_where || m->ref[0].kind != MPC_REF_ACCESS || m->ref[2].kind != MPC_REF_ACCESS)
+        return false;
     const mpc_access *c = &l->access[m->ref[0].index], *old = &l->access[m->ref[2].index];
     if (c->atoms != 0 || c->range || c->format != MPC_FMT_bool || old->range || old->owner != state) return false;
     if (*condition != MPC_NONE && *condition != c->owner) return false;
@@ -199,7 +205,8 @@ static mpc_loop_member *deciding(mpc_loop *l, mpc_loop_member *m, mpc_value_id s
     return strcmp(state_name(l, state), state_name(l, *old)) == 0 ? master : m;
 }
 
-/* All that the group stores are states that keep their value when one flag is false: then the launch runs only when it is true. */
+/* All that the group stores are states that keep their value when one flag is false: then the launch runs only when it
+ * is true. */
 static void find_condition(mpc_loop *l) {
     mpc_value_id condition = MPC_NONE, old;
     l->condition = MPC_NONE;
@@ -241,7 +248,8 @@ static void add_random_arguments(mpc_loop *l) {
 bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
     *l = (mpc_loop){.cg = cg, .nodes = nodes, .count = count};
     if (!mpc_space_build(cg->g, nodes, count, &l->space)) {
-        mpc_cg_fail(cg, "the group of %s has no iteration space", mpc_value_name(cg->g, mpc_result(&cg->g->nodes[nodes[0]], 0)));
+        mpc_cg_fail(cg, "the group of %s has no iteration space",
+                    mpc_value_name(cg->g, mpc_result(&cg->g->nodes[nodes[0]], 0)));
         return false;
     }
     for (int i = 0; i <= MPC_LOOP_ARG_SCRATCH; i++) mpc_cg_add_int(&l->args, 0);

@@ -1,7 +1,8 @@
-/* A fusion group as a kernel description: members, what they read from memory, in which pass over a row (loop) each value is made, what is
- * kept from one loop to a later one. loop.c fills it, loop_emit.c prints it.
+/* A fusion group as a kernel description: members, what they read from memory, in which pass over a row (loop) each
+ * value is made, what is kept from one loop to a later one. loop.c fills it, loop_emit.c prints it.
  *
- * A row is walked in loops 0, 1, ...: a value that needs a reduction of loop k is made in loop k + 1 or later. Values without columns
+ * A row is walked in loops 0, 1, ...: a value that needs a reduction of loop k is made in loop k + 1 or later. Values
+ * without columns
  * ("row values") live between loops with the same number in all lanes; stage s is before loop s. */
 #ifndef MPC_CODEGEN_LOOP_H
 #define MPC_CODEGEN_LOOP_H
@@ -19,7 +20,7 @@ typedef struct mpc_ref { /* what an operand of a member is */
 } mpc_ref;
 
 typedef struct mpc_access { /* a value from outside, read with one pattern */
-    mpc_value_id owner; /* of the storage; of a range: the range */
+    mpc_value_id owner;     /* of the storage; of a range: the range */
     mpc_format format;
     mpc_atoms atoms;
     bool range; /* no memory: the number is the offset */
@@ -40,12 +41,12 @@ typedef struct mpc_loop_member {
     bool row_value;
     uint32_t when; /* loop (columns) or stage (row values) in which it is made; of a reduction: the loop it runs over */
     uint32_t needed; /* loops that want it, one bit each */
-    bool saved; /* kept in a scratch row */
+    bool saved;      /* kept in a scratch row */
     uint32_t scratch_row;
     bool stored, in_place;
     uint32_t pointer; /* where it is stored; of OVER: its partials or its result */
-    uint32_t extra; /* random_uniform: n[] of the stream */
-    bool dropped; /* a select that `when` of the launch makes unnecessary: it is its second operand */
+    uint32_t extra;   /* random_uniform: n[] of the stream */
+    bool dropped;     /* a select that `when` of the launch makes unnecessary: it is its second operand */
 } mpc_loop_member;
 
 typedef struct mpc_loop {

@@ -1,5 +1,6 @@
-/* Prints a kernel description as C on the prelude's vectors. One text serves every extent: rows, columns, strides and constants are arguments.
- * Names: v members, a accesses, k constants, t accumulators; address of access i is x<i>, of stored member i y<i>. */
+/* Prints a kernel description as C on the prelude's vectors. One text serves every extent: rows, columns, strides and
+ * constants are arguments. Names: v members, a accesses, k constants, t accumulators; address of access i is x<i>, of
+ * stored member i y<i>. */
 #include "codegen/loop.h"
 
 static const char *vector_type(char lanes) { return lanes == 'f' ? "vf" : lanes == 'l' ? "vl" : "vi"; }
@@ -24,7 +25,9 @@ static const char *neutral(const mpc_loop_member *m) {
     return max ? "INT32_MIN" : "INT32_MAX";
 }
 
-static const char *splat_name(char lanes) { return lanes == 'f' ? "mpc_splat" : lanes == 'l' ? "mpc_splat_l" : "mpc_splat_i"; }
+static const char *splat_name(char lanes) {
+    return lanes == 'f' ? "mpc_splat" : lanes == 'l' ? "mpc_splat_l" : "mpc_splat_i";
+}
 static const char *lane_format(char lanes) { return lanes == 'f' ? "f32" : lanes == 'l' ? "i64" : "i32"; }
 static unsigned lane_bytes(char lanes) { return lanes == 'l' ? 8 : 4; }
 
@@ -76,7 +79,8 @@ static void print_constants(const mpc_loop *l, mpc_str *o) {
         const mpc_loop_const *c = &l->constant[i];
         char lanes = mpc_cg_lanes(c->format);
         if (lanes == 'f') mpc_str_printf(o, "    const vf k%u = mpc_splat(f[%u]);\n", i, c->argument);
-        else if (lanes == 'b') mpc_str_printf(o, "    const vi k%u = mpc_splat_i(n[%u] != 0 ? -1 : 0);\n", i, c->argument);
+        else if (lanes == 'b')
+            mpc_str_printf(o, "    const vi k%u = mpc_splat_i(n[%u] != 0 ? -1 : 0);\n", i, c->argument);
         else if (lanes == 'l') mpc_str_printf(o, "    const vl k%u = mpc_splat_l(n[%u]);\n", i, c->argument);
         else mpc_str_printf(o, "    const vi k%u = mpc_splat_i((int32_t)n[%u]);\n", i, c->argument);
     }
@@ -89,7 +93,9 @@ static void print_digits(const mpc_loop *l, mpc_str *o) {
     if (!l->has_digits) return;
     mpc_str_append(o, "            int64_t q = r;\n");
     for (uint32_t atom = l->space.first_column; atom-- > 0;) {
-        if (atom > 0) mpc_str_printf(o, "            const int64_t d%u = q %% n[%u];\n            q /= n[%u];\n", atom, l->digits[atom], l->digits[atom]);
+        if (atom > 0)
+            mpc_str_printf(o, "            const int64_t d%u = q %% n[%u];\n            q /= n[%u];\n", atom,
+                           l->digits[atom], l->digits[atom]);
         else mpc_str_append(o, "            const int64_t d0 = q;\n");
         mpc_str_printf(o, "            (void)d%u;\n", atom);
     }
@@ -112,8 +118,8 @@ static void print_row_start(const mpc_loop *l, mpc_str *o) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (!m->stored || is_over(l, i)) continue;
-        mpc_str_printf(o, "            char *const y%u = (char *)p[%u] + r * %s%u;\n", i, m->pointer, m->row_value ? "" : "cols * ",
-                       format_bytes(m->format));
+        mpc_str_printf(o, "            char *const y%u = (char *)p[%u] + r * %s%u;\n", i, m->pointer,
+                       m->row_value ? "" : "cols * ", format_bytes(m->format));
     }
 }
 
@@ -131,9 +137,11 @@ static void print_load(loop_printer *p, const mpc_ref *ref) {
     const mpc_access *a = &p->l->access[ref->index];
     uint32_t i = ref->index;
     p->loaded[i] = true;
-    if (a->range) mpc_str_printf(p->o, "                const vi a%u = mpc_splat_i((int32_t)(x%u + c)) + mpc_lanes();\n", i, i);
-    else mpc_str_printf(p->o, "                const %s a%u = mpc_load_%s(x%u + c * %u, m);\n", vector_type(mpc_cg_lanes(a->format)), i,
-                        format_name(a->format), i, format_bytes(a->format));
+    if (a->range)
+        mpc_str_printf(p->o, "                const vi a%u = mpc_splat_i((int32_t)(x%u + c)) + mpc_lanes();\n", i, i);
+    else
+        mpc_str_printf(p->o, "                const %s a%u = mpc_load_%s(x%u + c * %u, m);\n",
+                       vector_type(mpc_cg_lanes(a->format)), i, format_name(a->format), i, format_bytes(a->format));
 }
 
 static void print_loads(loop_printer *p, const mpc_loop_member *m) {
@@ -141,7 +149,9 @@ static void print_loads(loop_printer *p, const mpc_loop_member *m) {
         if (!(m->dropped && j != 1)) print_load(p, &m->ref[j]);
 }
 
-static void print_scratch(const mpc_loop_member *m, mpc_str *o) { mpc_str_printf(o, "s + %u * n[3] + (c - lo)", m->scratch_row); }
+static void print_scratch(const mpc_loop_member *m, mpc_str *o) {
+    mpc_str_printf(o, "s + %u * n[3] + (c - lo)", m->scratch_row);
+}
 
 static void print_column_member(loop_printer *p, uint32_t i) {
     const mpc_loop_member *m = &p->l->member[i];
@@ -176,8 +186,8 @@ static void print_accumulate(loop_printer *p, uint32_t i) {
     print_loads(p, m);
     if (is_column_sum(p->l, i)) {
         const char *format = lane_format(lanes);
-        mpc_str_printf(p->o, "                mpc_store_%s(t%u + c * %u, mpc_%s_%c(mpc_load_%s(t%u + c * %u, m), ", format, i, lane_bytes(lanes),
-                       m->op->name, lanes, format, i, lane_bytes(lanes));
+        mpc_str_printf(p->o, "                mpc_store_%s(t%u + c * %u, mpc_%s_%c(mpc_load_%s(t%u + c * %u, m), ",
+                       format, i, lane_bytes(lanes), m->op->name, lanes, format, i, lane_bytes(lanes));
         print_operand_as(m, lanes, p->o);
         mpc_str_append(p->o, "), m);\n");
         return;
@@ -192,16 +202,21 @@ static void print_random(const mpc_loop *l, uint32_t loop, mpc_str *o) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (m->node->op != MPC_OP_random_uniform || m->row_value || m->when != loop || m->needed == 0) continue;
-        mpc_str_printf(o, "            mpc_fill_uniform(s + %u * n[3], r * cols + lo, hi - lo, (uint64_t)%c%u[0], (uint64_t)n[%u], (uint32_t)%c%u[0]);\n",
-                       m->scratch_row, letter[m->ref[0].kind], m->ref[0].index, m->extra, letter[m->ref[1].kind], m->ref[1].index);
+        mpc_str_printf(o,
+                       "            mpc_fill_uniform(s + %u * n[3], r * cols + lo, hi - lo, (uint64_t)%c%u[0], "
+                       "(uint64_t)n[%u], (uint32_t)%c%u[0]);\n",
+                       m->scratch_row, letter[m->ref[0].kind], m->ref[0].index, m->extra, letter[m->ref[1].kind],
+                       m->ref[1].index);
     }
 }
 
 static void print_stores(const mpc_loop *l, uint32_t loop, mpc_str *o) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
-        if (!m->stored || m->row_value || is_reduction(l, i) || (m->in_place ? l->loops - 1 : m->when) != loop) continue;
-        mpc_str_printf(o, "                mpc_store_%s(y%u + c * %u, v%u, m);\n", format_name(m->format), i, format_bytes(m->format), i);
+        if (!m->stored || m->row_value || is_reduction(l, i) || (m->in_place ? l->loops - 1 : m->when) != loop)
+            continue;
+        mpc_str_printf(o, "                mpc_store_%s(y%u + c * %u, v%u, m);\n", format_name(m->format), i,
+                       format_bytes(m->format), i);
     }
 }
 
@@ -210,10 +225,12 @@ static void print_loop(const mpc_loop *l, uint32_t loop, mpc_str *o) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (!is_reduction(l, i) || m->when != loop || is_over(l, i)) continue;
-        mpc_str_printf(o, "            %s t%u = %s(%s);\n", vector_type(member_lanes(m)), i, splat_name(member_lanes(m)), neutral(m));
+        mpc_str_printf(o, "            %s t%u = %s(%s);\n", vector_type(member_lanes(m)), i,
+                       splat_name(member_lanes(m)), neutral(m));
     }
     print_random(l, loop, o);
-    mpc_str_append(o, "            for (int64_t c = lo; c < hi; c += 16) {\n                const int64_t m = hi - c;\n");
+    mpc_str_append(o,
+                   "            for (int64_t c = lo; c < hi; c += 16) {\n                const int64_t m = hi - c;\n");
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (is_reduction(l, i) && m->when == loop) print_accumulate(&p, i);
@@ -235,8 +252,10 @@ static void print_loop(const mpc_loop *l, uint32_t loop, mpc_str *o) {
 
 static void print_row_random(const mpc_loop_member *m, uint32_t i, mpc_str *o) {
     static const char letter[] = {'v', 'a', 'k'};
-    mpc_str_printf(o, "            float u%u;\n            mpc_fill_uniform(&u%u, r, 1, (uint64_t)%c%u[0], (uint64_t)n[%u], (uint32_t)%c%u[0]);\n", i, i,
-                   letter[m->ref[0].kind], m->ref[0].index, m->extra, letter[m->ref[1].kind], m->ref[1].index);
+    mpc_str_printf(o,
+                   "            float u%u;\n            mpc_fill_uniform(&u%u, r, 1, (uint64_t)%c%u[0], "
+                   "(uint64_t)n[%u], (uint32_t)%c%u[0]);\n",
+                   i, i, letter[m->ref[0].kind], m->ref[0].index, m->extra, letter[m->ref[1].kind], m->ref[1].index);
     mpc_str_printf(o, "            const vf v%u = mpc_splat(u%u);\n", i, i);
 }
 
@@ -280,8 +299,8 @@ static void print_over_start(const mpc_loop *l, uint32_t i, mpc_str *o) {
         return;
     }
     mpc_str_printf(o, "        char *const t%u = (char *)p[%u] + u * cols * %u;\n", i, m->extra, lane_bytes(lanes));
-    mpc_str_printf(o, "        for (int64_t c = 0; c < cols; c += 16) mpc_store_%s(t%u + c * %u, %s(%s), cols - c);\n", lane_format(lanes), i,
-                   lane_bytes(lanes), splat_name(lanes), neutral(m));
+    mpc_str_printf(o, "        for (int64_t c = 0; c < cols; c += 16) mpc_store_%s(t%u + c * %u, %s(%s), cols - c);\n",
+                   lane_format(lanes), i, lane_bytes(lanes), splat_name(lanes), neutral(m));
 }
 
 static void print_over_end(const mpc_loop *l, uint32_t i, mpc_str *o) {
@@ -289,16 +308,24 @@ static void print_over_end(const mpc_loop *l, uint32_t i, mpc_str *o) {
     char lanes = member_lanes(m);
     const char *format = format_name(m->format), *open = "", *close = "";
     mpc_str round = {0};
-    if (mpc_cg_rounds(m->format)) mpc_str_printf(&round, "mpc_round_%s(", format), open = mpc_str_cstr(&round), close = ")";
+    if (mpc_cg_rounds(m->format))
+        mpc_str_printf(&round, "mpc_round_%s(", format), open = mpc_str_cstr(&round), close = ")";
     if (is_column_sum(l, i)) {
         if (l->units == 1)
-            mpc_str_printf(o, "        for (int64_t c = 0; c < cols; c += 16)\n            mpc_store_%s((char *)p[%u] + c * %u, %smpc_load_%s(t%u + c * %u, cols - c)%s, cols - c);\n",
-                           format, m->pointer, format_bytes(m->format), open, lane_format(lanes), i, lane_bytes(lanes), close);
+            mpc_str_printf(o,
+                           "        for (int64_t c = 0; c < cols; c += 16)\n            mpc_store_%s((char *)p[%u] + c "
+                           "* %u, %smpc_load_%s(t%u + c * %u, cols - c)%s, cols - c);\n",
+                           format, m->pointer, format_bytes(m->format), open, lane_format(lanes), i, lane_bytes(lanes),
+                           close);
     } else {
         mpc_str folded = {0};
         mpc_str_printf(&folded, "mpc_fold_%s_%c(t%u)", m->op->name, lanes, i);
-        if (l->units == 1) mpc_str_printf(o, "        mpc_store_%s(p[%u], %s%s%s, 1);\n", format, m->pointer, open, mpc_str_cstr(&folded), close);
-        else mpc_str_printf(o, "        mpc_store_%s((char *)p[%u] + u * %u, %s, 1);\n", lane_format(lanes), m->extra, lane_bytes(lanes), mpc_str_cstr(&folded));
+        if (l->units == 1)
+            mpc_str_printf(o, "        mpc_store_%s(p[%u], %s%s%s, 1);\n", format, m->pointer, open,
+                           mpc_str_cstr(&folded), close);
+        else
+            mpc_str_printf(o, "        mpc_store_%s((char *)p[%u] + u * %u, %s, 1);\n", lane_format(lanes), m->extra,
+                           lane_bytes(lanes), mpc_str_cstr(&folded));
         if (folded.failed) o->failed = true;
         mpc_str_free(&folded);
     }

@@ -1,5 +1,6 @@
-/* Text of one elementwise member. The op's row gives the expression; here its operands get names and conversions between lane classes,
- * and the result is rounded to its format at once, so that what the next member reads is what memory would hold. */
+/* Text of one elementwise member. The op's row gives the expression; here its operands get names and conversions
+ * between lane classes, and the result is rounded to its format at once, so that what the next member reads is what
+ * memory would hold. */
 #include <ctype.h>
 #include <string.h>
 
@@ -31,7 +32,9 @@ static void print_operand(const mpc_ref *ref, char lanes, mpc_str *out) {
     else mpc_str_printf(out, "mpc_%c_from_%c(%c%u)", lanes, from, ref_letter[ref->kind], ref->index);
 }
 
-static bool is_condition(const mpc_loop_member *m, uint32_t operand) { return m->node->op == MPC_OP_where && operand == 0; }
+static bool is_condition(const mpc_loop_member *m, uint32_t operand) {
+    return m->node->op == MPC_OP_where && operand == 0;
+}
 
 static void print_kernel(const mpc_loop_member *m, const char *kernel, char lanes, mpc_str *out) {
     for (const char *c = kernel; *c != '\0'; c++) {
@@ -46,7 +49,8 @@ static void print_kernel(const mpc_loop_member *m, const char *kernel, char lane
 
 /* Comparisons of i64 give masks of i64. Division by an unused lane's zero must not trap. */
 static void print_raw(const mpc_loop_member *m, char lanes, mpc_str *out) {
-    bool compares = mpc_cg_lanes(m->format) == 'b' && lanes == 'l' && strstr(m->op->kernel, "mpc_") == NULL && !is_copy(m->op);
+    bool compares =
+        mpc_cg_lanes(m->format) == 'b' && lanes == 'l' && strstr(m->op->kernel, "mpc_") == NULL && !is_copy(m->op);
     bool divides = strcmp(m->op->kernel, "$0 / $1") == 0 && lanes != 'f';
     if (compares) mpc_str_append(out, "mpc_mask_l(");
     print_kernel(m, divides ? "mpc_div($0, $1)" : m->op->kernel, lanes, out);
@@ -64,7 +68,8 @@ void mpc_loop_expression(const mpc_loop *l, const mpc_loop_member *m, mpc_str *o
         return;
     }
     if (m->op->kind != MPC_KIND_EWISE) { /* views and reductions over nothing: names */
-        mpc_str_printf(out, mpc_cg_rounds(m->format) && m->format != m->ref[0].format ? "mpc_round_%s(" : "%.0s(", format);
+        mpc_str_printf(out, mpc_cg_rounds(m->format) && m->format != m->ref[0].format ? "mpc_round_%s(" : "%.0s(",
+                       format);
         print_operand(&m->ref[0], result, out);
         mpc_str_append(out, ")");
         return;

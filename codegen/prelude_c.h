@@ -29,13 +29,7 @@ MPC_FN vl mpc_splat_l(int64_t x) { return (vl){0} + x; }
 MPC_FN vi mpc_lanes(void) { return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 MPC_FN vi mpc_valid(int64_t m) { return mpc_lanes() < (int32_t)(m > 16 ? 16 : m); }
 MPC_FN vi mpc_select_i(vi c, vi a, vi b) { return (c & a) | (~c & b); }
-MPC_FN vf mpc_select_f(vi c, vf a, vf b) {
-#ifdef MPC_X512
-    return (vf)_mm512_mask_mov_ps((__m512)b, _mm512_movepi32_mask((__m512i)c), (__m512)a);
-#else
-    return (vf)mpc_select_i(c, (vi)a, (vi)b);
-#endif
-}
+MPC_FN vf mpc_select_f(vi c, vf a, vf b) { return (vf)mpc_select_i(c, (vi)a, (vi)b); } /* compilers see the mask in it */
 MPC_FN vl mpc_select_l(vi c, vl a, vl b) {
     vl w = __builtin_convertvector(c, vl);
     return (w & a) | (~w & b);
@@ -324,9 +318,10 @@ MPC_FOLD(mpc_fold_min_l, vl, mpc_min_l)
 MPC_FN vf mpc_rint_(vf a) { return (a + 12582912.0f) - 12582912.0f; } /* |a| < 2^22 */
 MPC_FN vf mpc_exp2i_(vi n) { return (vf)((n + 127) << 23); } /* 2^n, normal */
 
-/* at most 1 ulp; results below 2^-126 too */
+/* at most 1 ulp; results below 2^-126 too. What is certainly 0 (masked scores) is not computed as such: subnormal arithmetic is slow. */
 MPC_FN vf mpc_exp(vf x) {
-    vf c = mpc_select_f(x > 89.0f, mpc_splat(89.0f), mpc_select_f(x < -104.0f, mpc_splat(-104.0f), x));
+    vi zero = x < -104.0f;
+    vf c = mpc_select_f(x > 89.0f, mpc_splat(89.0f), mpc_select_f(zero, mpc_splat(0.0f), x));
     vf n = mpc_rint_(c * 1.44269504f);
     vf r = mpc_fma(n, mpc_splat(-0.693359375f), c);
     r = mpc_fma(n, mpc_splat(2.12194440e-4f), r);
@@ -337,7 +332,7 @@ MPC_FN vf mpc_exp(vf x) {
     p = mpc_fma(p, r, mpc_splat(0.5f));
     p = mpc_fma(p * r, r, r) + 1.0f;
     vi k = __builtin_convertvector(mpc_select_f(n == n, n, mpc_splat(0.0f)), vi), h = k >> 1;
-    return p * mpc_exp2i_(h) * mpc_exp2i_(k - h);
+    return mpc_select_f(zero, mpc_splat(0.0f), p * mpc_exp2i_(h) * mpc_exp2i_(k - h));
 }
 
 /* at most 1 ulp; log(0) = -inf, log(x < 0) = NaN */

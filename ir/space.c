@@ -1,6 +1,6 @@
-/* Finds atoms and columns of a group. Full-sized values fix the atoms (the union of their suffix products must be a chain of divisors);
- * what smaller values vary over is then propagated between operands and results in both directions. Nothing here looks at formats, so a
- * cast never changes an answer. */
+/* Finds atoms and columns of a group. Full-sized values fix the atoms (the union of their suffix products must be a
+ * chain of divisors); what smaller values vary over is then propagated between operands and results in both directions.
+ * Nothing here looks at formats, so a cast never changes an answer. */
 #include "ir/space.h"
 
 #include <string.h>
@@ -244,10 +244,12 @@ static bool find_maps(solver *s) {
 
 /* --- columns --- */
 
-static bool whole_or_none(mpc_atoms set, mpc_atoms columns) { return (set & columns) == 0 || (set & columns) == columns; }
+static bool whole_or_none(mpc_atoms set, mpc_atoms columns) {
+    return (set & columns) == 0 || (set & columns) == columns;
+}
 
-/* What a reduction is when the columns are these; false: it can't be done in this space. A reduction is accepted only where it is
- * summed as it would be alone, so its bits depend on its shape, not on the group. */
+/* What a reduction is when the columns are these; false: it can't be done in this space. A reduction is accepted only
+ * where it is summed as it would be alone, so its bits depend on its shape, not on the group. */
 static bool classify_reduce(const mpc_space *sp, mpc_member *m, mpc_atoms columns) {
     mpc_atoms rows = sp->all & ~columns, gone = m->operand[0] & ~m->result;
     m->kind = MPC_MEMBER_ROW;
@@ -282,8 +284,8 @@ static bool try_columns(solver *s, uint32_t first) {
     return true;
 }
 
-/* A block doesn't know what other blocks find, so nothing smaller than the row may be made there; nor may anybody in the group read
- * what is known only at the end. */
+/* A block doesn't know what other blocks find, so nothing smaller than the row may be made there; nor may anybody in
+ * the group read what is known only at the end. */
 static bool consistent(const solver *s) {
     const mpc_space *sp = s->s;
     for (uint32_t i = 0; i < s->count; i++) {

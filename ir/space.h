@@ -1,7 +1,8 @@
-/* The iteration space of a fusion group: what `fuse` asks before it lets a node into a group, and what code generation walks. The largest
- * values of a group have N elements in row-major order; N is cut into *atoms*, the coarsest factors (outermost first, none is 1) such that
- * every axis of every member is a run of atoms. A value is then the set of atoms it varies over, whatever its shape: reshapes, kept
- * axes and broadcasts need no special case. Trailing atoms are the *columns* (the vector loop), the others the *rows*. */
+/* The iteration space of a fusion group: what `fuse` asks before it lets a node into a group, and what code generation
+ * walks. The largest values of a group have N elements in row-major order; N is cut into *atoms*, the coarsest factors
+ * (outermost first, none is 1) such that every axis of every member is a run of atoms. A value is then the set of atoms
+ * it varies over, whatever its shape: reshapes, kept axes and broadcasts need no special case. Trailing atoms are the
+ * *columns* (the vector loop), the others the *rows*. */
 #ifndef MPC_IR_SPACE_H
 #define MPC_IR_SPACE_H
 
@@ -15,14 +16,15 @@ typedef uint32_t mpc_atoms; /* bit i: atom i */
 
 typedef enum mpc_member_kind {
     MPC_MEMBER_EWISE, /* elementwise and views: one result element from the elements at the same place */
-    MPC_MEMBER_ROW, /* reduction over the columns: usable by the rest of the group after the loop over the row */
-    MPC_MEMBER_OVER, /* reduction over all rows, column by column, or of blocks to one element: known only when all units are done */
+    MPC_MEMBER_ROW,   /* reduction over the columns: usable by the rest of the group after the loop over the row */
+    MPC_MEMBER_OVER,  /* reduction over all rows, column by column, or of blocks to one element: known only when all
+                         units are done */
 } mpc_member_kind;
 
 typedef struct mpc_member {
     mpc_member_kind kind;
     mpc_atoms operand[MPC_SPACE_OPERANDS], result; /* OVER of blocks: result 0 */
-    bool inside[MPC_SPACE_OPERANDS]; /* the operand is made in the group */
+    bool inside[MPC_SPACE_OPERANDS];               /* the operand is made in the group */
 } mpc_member;
 
 typedef struct mpc_space {

@@ -1,4 +1,5 @@
-/* Arithmetic of strided views. Axes of extent 1 may have any stride, so they are skipped wherever strides are compared. */
+/* Arithmetic of strided views. Axes of extent 1 may have any stride, so they are skipped wherever strides are compared.
+ */
 #include "ir/strided.h"
 
 #include "ir/program.h"
@@ -96,7 +97,8 @@ static bool unit_axis(const mpc_strided *s, uint32_t axis) { return s->dims[axis
 /* All axes but the last as the rows of one matrix. */
 static bool fits_matrix(const mpc_strided *s) {
     int64_t stride;
-    return s->rank >= 1 && mpc_strided_collapse(s, 0, s->rank - 1, &stride) && (unit_axis(s, s->rank - 1) || stride == 1);
+    return s->rank >= 1 && mpc_strided_collapse(s, 0, s->rank - 1, &stride) &&
+           (unit_axis(s, s->rank - 1) || stride == 1);
 }
 
 bool mpc_strided_fits_matmul(const mpc_graph *g, const mpc_node *n, uint32_t i, const mpc_strided *s) {

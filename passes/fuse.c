@@ -1,28 +1,30 @@
-/* Fusion: which nodes become one kernel. Nodes are taken in order; each tries to join the groups that make its operands (a reduction
- * also groups that read the same tensor), then scalar groups are joined with each other. A union is allowed when the nodes have a common
- * iteration space (ir/space.h) and there is a position for it between everything it reads and everything that reads it: positions
- * are a topological order of groups at all times, so no search for cycles is needed. Formats are never looked at. */
+/* Fusion: which nodes become one kernel. Nodes are taken in order; each tries to join the groups that make its operands
+ * (a reduction also groups that read the same tensor), then scalar groups are joined with each other. A union is
+ * allowed when the nodes have a common iteration space (ir/space.h) and there is a position for it between everything
+ * it reads and everything that reads it: positions are a topological order of groups at all times, so no search for
+ * cycles is needed. Formats are never looked at. */
 #include <string.h>
 
 #include "ir/space.h"
+#include "passes/fuse_split.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
-enum { MOST_NODES = 80, SHARED_READERS = 6, SCALAR_LOOKBACK = 8, FAR = 16 };
+enum { MOST_NODES = 80, SHARED_READERS = 8, SCALAR_LOOKBACK = 8, FAR = 16 };
 
 typedef struct group {
     mpc_node_id *nodes; /* ascending; NULL: merged away */
     uint32_t count;
     uint32_t position; /* unique, topological */
-    int64_t size; /* elements of its largest space */
-    bool takes; /* other nodes may join */
+    int64_t size;      /* elements of its largest space */
+    bool takes;        /* other nodes may join */
 } group;
 
 typedef struct fuser {
     const mpc_graph *g;
     mpc_arena *scratch;
     mpc_uses uses;
-    group *groups; /* by first node's id at creation: at most one per node */
+    group *groups;      /* by first node's id at creation: at most one per node */
     uint32_t *group_of; /* by node; MPC_NONE: constants, ranges, states */
     bool failed;
 } fuser;
@@ -123,8 +125,15 @@ static bool leaves(const fuser *f, mpc_value_id v, uint32_t own, uint32_t target
     return false;
 }
 
-/* A value made from what is stored anyway, read only much later (a mask for the backward pass, a norm's output recomputed there), belongs to
- * its reader: joined here it would have to be stored. */
+/* Is the first reader of what `node` makes nearer than `before`, and that far away? */
+static bool is_nearer_later(const fuser *f, mpc_node_id node, mpc_node_id before) {
+    mpc_value_id result = mpc_result(&f->g->nodes[node], 0);
+    if (node - before <= FAR || f->uses.begin[result] == f->uses.begin[result + 1]) return false;
+    return f->uses.users[f->uses.begin[result]] - node < node - before;
+}
+
+/* A value made from what is stored anyway, read only much later (a mask for the backward pass, a norm's output
+ * recomputed there), belongs to its reader: joined here it would have to be stored. */
 static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
     const mpc_node *n = &f->g->nodes[node];
     mpc_value_id result = mpc_result(n, 0);
@@ -136,21 +145,44 @@ static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
         if (f->g->values[v].producer > nearest) nearest = f->g->values[v].producer;
         if (!leaves(f, v, f->group_of[node], target)) kept += mpc_type_elements(mpc_value_type(f->g, v));
     }
-    if (node - nearest <= FAR || f->uses.begin[result] == f->uses.begin[result + 1]) return false;
-    mpc_node_id first_user = f->uses.users[f->uses.begin[result]];
-    return first_user - node < node - nearest && kept < mpc_type_elements(mpc_value_type(f->g, result));
+    return is_nearer_later(f, node, nearest) && kept < mpc_type_elements(mpc_value_type(f->g, result));
 }
 
 static bool is_reduction(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_REDUCE; }
 
-static void join_readers(fuser *f, mpc_node_id node, mpc_value_id value) {
-    if (mpc_type_elements(mpc_value_type(f->g, value)) != mpc_space_size(f->g, node)) return;
+/* The stored value behind casts and reshapes that were made for one reader (fuse_split.c). */
+static mpc_value_id source_of(const fuser *f, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(f->g, v);
+    while (n != NULL && (n->op == MPC_OP_cast || n->op == MPC_OP_reshape) &&
+           f->uses.begin[v + 1] - f->uses.begin[v] == 1) {
+        v = mpc_operand(f->g, n, 0);
+        n = mpc_producer(f->g, v);
+    }
+    return v;
+}
+
+static bool has_reduction(const fuser *f, uint32_t id) {
+    for (uint32_t i = 0; i < f->groups[id].count; i++)
+        if (is_reduction(f->g, f->groups[id].nodes[i])) return true;
+    return false;
+}
+
+/* A reduction and whoever else reads the same tensor at about the same time. */
+static void join_readers(fuser *f, mpc_node_id node, mpc_value_id operand) {
+    if (mpc_type_elements(mpc_value_type(f->g, operand)) != mpc_space_size(f->g, node)) return;
+    mpc_value_id value = source_of(f, operand);
     uint32_t seen = 0;
     for (uint32_t u = f->uses.begin[value]; u < f->uses.begin[value + 1] && seen < SHARED_READERS; u++, seen++) {
         mpc_node_id reader = f->uses.users[u];
-        if (reader >= node || f->group_of[reader] == MPC_NONE) continue;
-        if (is_reduction(f->g, node) || is_reduction(f->g, reader)) try_union(f, f->group_of[node], f->group_of[reader]);
+        if (reader >= node || f->group_of[reader] == MPC_NONE || is_nearer_later(f, node, reader)) continue;
+        if (is_reduction(f->g, node) || has_reduction(f, f->group_of[reader]))
+            try_union(f, f->group_of[node], f->group_of[reader]);
     }
+}
+
+/* Made for one reader: joins with it, not with others that read the same. */
+static bool is_own_copy(const fuser *f, mpc_node_id node) {
+    return source_of(f, mpc_result(&f->g->nodes[node], 0)) != mpc_result(&f->g->nodes[node], 0);
 }
 
 static void place_node(fuser *f, mpc_node_id node, bool fuse) {
@@ -172,7 +204,8 @@ static void place_node(fuser *f, mpc_node_id node, bool fuse) {
         uint32_t from = group_of_value(f, mpc_operand(f->g, n, i));
         if (from != MPC_NONE && !belongs_later(f, node, from)) try_union(f, f->group_of[node], from);
     }
-    for (uint32_t i = 0; i < n->operand_count; i++) join_readers(f, node, mpc_operand(f->g, n, i));
+    for (uint32_t i = 0; i < n->operand_count && !is_own_copy(f, node); i++)
+        join_readers(f, node, mpc_operand(f->g, n, i));
 }
 
 /* Control scalars are many tiny nodes; few kernels of one unit should make them all. */
@@ -228,9 +261,7 @@ static bool begin(fuser *f, const mpc_graph *in) {
     return true;
 }
 
-mpc_graph *mpc_pass_fuse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
-    (void)env;
-    bool fuse = options == NULL || strcmp(mpc_option_str(options, "mode"), "off") != 0;
+static mpc_graph *group_nodes(const mpc_graph *in, bool fuse) {
     fuser f;
     mpc_graph *out = NULL;
     if (begin(&f, in)) {
@@ -239,5 +270,14 @@ mpc_graph *mpc_pass_fuse(const mpc_graph *in, const mpc_pass_options *options, m
     }
     if (out == NULL) mpc_error(mpc_context_sink(in->ctx), "E901", "out of memory in pass fuse");
     mpc_arena_destroy(f.scratch);
+    return out;
+}
+
+mpc_graph *mpc_pass_fuse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    (void)env;
+    if (options != NULL && strcmp(mpc_option_str(options, "mode"), "off") == 0) return group_nodes(in, false);
+    mpc_graph *split = mpc_fuse_split(in);
+    mpc_graph *out = split != NULL ? group_nodes(split, true) : NULL;
+    mpc_graph_destroy(split);
     return out;
 }

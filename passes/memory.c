@@ -1,7 +1,7 @@
-/* Places: every value that leaves its group gets a range of one arena, a view shares storage, a state's next is written into the state where
- * that is legal. `mpc_place` says only where; what is a view of what, and that a state needs a copy at the end of the step (its next
- * value then has a place of its own), follows from it. Launches are numbered by group: 1..count, inputs are there at 0, outputs and copies
- * into states are read at count + 1. */
+/* Places: every value that leaves its group gets a range of one arena, a view shares storage, a state's next is written
+ * into the state where that is legal. `mpc_place` says only where; what is a view of what, and that a state needs a
+ * copy at the end of the step (its next value then has a place of its own), follows from it. Launches are numbered by
+ * group: 1..count, inputs are there at 0, outputs and copies into states are read at count + 1. */
 #include <string.h>
 
 #include "ir/space.h"
@@ -17,7 +17,7 @@ typedef struct planner {
     mpc_arena *scratch;
     mpc_uses uses;
     mpc_value_id *root;
-    bool *stored; /* by root: has storage */
+    bool *stored;           /* by root: has storage */
     uint32_t *first, *last; /* by root: launches */
     mpc_value_id *in_state; /* by root: the state it is written into, MPC_NONE */
     uint32_t end;
@@ -52,7 +52,9 @@ static bool is_op(const planner *p, mpc_value_id v, mpc_op_id op) {
 }
 
 /* Constants and ranges are made inside the loops that read them. */
-static bool is_inlined(const planner *p, mpc_value_id v) { return is_op(p, v, MPC_OP_const) || is_op(p, v, MPC_OP_range); }
+static bool is_inlined(const planner *p, mpc_value_id v) {
+    return is_op(p, v, MPC_OP_const) || is_op(p, v, MPC_OP_range);
+}
 
 static bool is_view_node(const planner *p, const mpc_node *n) {
     return mpc_strided_is_view(p->g, n) && p->root[mpc_result(n, 0)] == p->root[mpc_operand(p->g, n, 0)];
@@ -70,7 +72,8 @@ static void find_lives(planner *p) {
         bool loop = mpc_space_takes(p->g, id);
         for (uint32_t r = 0; r < n->result_count; r++) {
             mpc_value_id v = mpc_result(n, r), root = p->root[v];
-            if (root > v && (p->first[root] == 0 || launch < p->first[root])) p->first[root] = launch; /* written by its maker */
+            if (root > v && (p->first[root] == 0 || launch < p->first[root]))
+                p->first[root] = launch; /* written by its maker */
             if (root == v && p->first[root] == 0) p->first[root] = launch;
             if (!loop && !is_inlined(p, v) && n->op != MPC_OP_state && root >= v) read_at(p, root, launch);
         }
@@ -106,7 +109,8 @@ static bool read_before(const planner *p, mpc_value_id v, mpc_value_id state, ui
     return true;
 }
 
-/* The state's old value is another state's next: read after the step. (Of an old value that is an output code generation keeps a copy.) */
+/* The state's old value is another state's next: read after the step. (Of an old value that is an output code
+ * generation keeps a copy.) */
 static bool outlives(const planner *p, mpc_value_id state) {
     for (uint32_t i = 0; i < p->g->next_count; i++)
         if (p->root[p->g->nexts[i].value] == state) return true;
@@ -154,8 +158,8 @@ static bool pack(planner *p, mpc_graph *out) {
     }
     out->arena_bytes = mpc_memory_pack(items, count);
     for (uint32_t i = 0; i < count; i++)
-        out->places[items[i].id] = (mpc_place){
-            MPC_PLACE_ARENA, items[i].offset, (uint64_t)mpc_type_bytes(mpc_value_type(p->g, items[i].id)), MPC_NONE};
+        out->places[items[i].id] = (mpc_place){MPC_PLACE_ARENA, items[i].offset,
+                                               (uint64_t)mpc_type_bytes(mpc_value_type(p->g, items[i].id)), MPC_NONE};
     return out->arena_bytes != UINT64_MAX;
 }
 
@@ -166,7 +170,8 @@ static bool set_places(planner *p, mpc_graph *out) {
     for (mpc_value_id v = 0; v < p->g->value_count; v++) {
         mpc_value_id root = p->root[v];
         bool real = p->stored[root] || is_op(p, root, MPC_OP_state);
-        if (root == v && p->in_state[v] != MPC_NONE) out->places[v] = (mpc_place){MPC_PLACE_IN_VALUE, 0, 0, p->in_state[v]};
+        if (root == v && p->in_state[v] != MPC_NONE)
+            out->places[v] = (mpc_place){MPC_PLACE_IN_VALUE, 0, 0, p->in_state[v]};
         if (root != v && real) out->places[v] = (mpc_place){MPC_PLACE_IN_VALUE, 0, 0, root};
     }
     return true;

@@ -1,5 +1,6 @@
-/* An independent look at a memory plan: it knows places, groups and who reads what, nothing of how the plan was made. V60: a value is read but
- * has no storage; V61: two live values overlap; V62: a state is overwritten before its last reader. */
+/* An independent look at a memory plan: it knows places, groups and who reads what, nothing of how the plan was made.
+ * V60: a value is read but has no storage; V61: two live values overlap; V62: a state is overwritten before its last
+ * reader. */
 #include <stdlib.h>
 
 #include "passes/pass.h"
@@ -28,10 +29,13 @@ static bool is_state(const mpc_graph *g, mpc_value_id v) {
     return n != NULL && n->op == MPC_OP_state;
 }
 
-static bool has_storage(const mpc_graph *g, mpc_value_id v) { return g->places[v].kind == MPC_PLACE_ARENA || is_state(g, v); }
+static bool has_storage(const mpc_graph *g, mpc_value_id v) {
+    return g->places[v].kind == MPC_PLACE_ARENA || is_state(g, v);
+}
 
 static bool is_alias(const mpc_graph *g, const mpc_node *n) {
-    return n->op == MPC_OP_reshape && mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
+    return n->op == MPC_OP_reshape &&
+           mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
 }
 
 static uint32_t launch_of(const mpc_graph *g, mpc_value_id v) {
@@ -46,7 +50,8 @@ static void touch(checker *c, mpc_value_id v, uint32_t launch) {
 }
 
 static void fail(checker *c, const char *code, const char *what, mpc_value_id a, mpc_value_id b) {
-    c->status = mpc_error(mpc_context_sink(c->g->ctx), code, "%s: %s, %s", what, mpc_value_name(c->g, a), mpc_value_name(c->g, b));
+    c->status = mpc_error(mpc_context_sink(c->g->ctx), code, "%s: %s, %s", what, mpc_value_name(c->g, a),
+                          mpc_value_name(c->g, b));
 }
 
 static void read_value(checker *c, mpc_value_id v, uint32_t launch, mpc_node_id reader) {
@@ -78,7 +83,8 @@ static void find_lives(checker *c) {
                     mpc_node_op(g, id)->kind == MPC_KIND_VIEW && n->operand_count == 1 &&
                     owner(g, mpc_result(n, 0)) == owner(g, mpc_operand(g, n, 0));
         for (uint32_t r = 0; r < n->result_count; r++)
-            if (n->op != MPC_OP_state && !view && has_storage(g, owner(g, mpc_result(n, r)))) touch(c, mpc_result(n, r), g->groups[id]);
+            if (n->op != MPC_OP_state && !view && has_storage(g, owner(g, mpc_result(n, r))))
+                touch(c, mpc_result(n, r), g->groups[id]);
         for (uint32_t i = 0; i < n->operand_count && !view; i++)
             if (!is_alias(g, n)) read_value(c, mpc_operand(g, n, i), g->groups[id], id);
     }
@@ -120,10 +126,12 @@ static void check_states(checker *c) {
     for (mpc_node_id id = 0; id < g->node_count && c->status == MPC_OK; id++)
         for (uint32_t i = 0; i < g->nodes[id].operand_count; i++) {
             mpc_value_id v = mpc_operand(g, &g->nodes[id], i), o = v;
-            while (!is_state(g, o) && mpc_producer(g, o) != NULL && mpc_op_get(g->ctx, mpc_producer(g, o)->op)->kind == MPC_KIND_VIEW &&
+            while (!is_state(g, o) && mpc_producer(g, o) != NULL &&
+                   mpc_op_get(g->ctx, mpc_producer(g, o)->op)->kind == MPC_KIND_VIEW &&
                    mpc_producer(g, o)->operand_count == 1 && g->places[o].kind == MPC_PLACE_IN_VALUE)
                 o = mpc_operand(g, mpc_producer(g, o), 0);
-            if (is_state(g, o) && written[o] != 0 && g->groups[id] > written[o] && mpc_node_op(g, id)->kind != MPC_KIND_VIEW)
+            if (is_state(g, o) && written[o] != 0 && g->groups[id] > written[o] &&
+                mpc_node_op(g, id)->kind != MPC_KIND_VIEW)
                 fail(c, "V62", "state overwritten before its last reader", o, mpc_result(&g->nodes[id], 0));
         }
 }

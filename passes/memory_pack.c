@@ -1,5 +1,5 @@
-/* Packing of intervals into one arena. Largest first is what makes it good: small values fall into gaps that large ones leave. Placed
- * items are kept by offset, so one scan finds the smallest gap that fits. */
+/* Packing of intervals into one arena. Largest first is what makes it good: small values fall into gaps that large ones
+ * leave. Placed items are kept by offset, so one scan finds the smallest gap that fits. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* Which values are only other values' storage seen differently. A reshape always is; a transpose or slice is when everybody who reads it
- * (through further views) is a matmul that can take the strides; a transpose of a matmul's result is when the matmul can write
- * that layout and nobody else reads the result: then the matmul's result shares the transpose's storage, not the other way round. */
+/* Which values are only other values' storage seen differently. A reshape always is; a transpose or slice is when
+ * everybody who reads it (through further views) is a matmul that can take the strides; a transpose of a matmul's
+ * result is when the matmul can write that layout and nobody else reads the result: then the matmul's result shares the
+ * transpose's storage, not the other way round. */
 #include "ir/strided.h"
 #include "passes/memory.h"
 

@@ -1,6 +1,7 @@
-/* Order of groups. Two orders are made, the one the graph came in and a greedy one that frees most bytes (or takes fewest) at each step,
- * and the one with the lower peak is kept. All readers of a state's old value come before the group that makes its next value, so that
- * it can be written in place; where that would be a cycle, the wish is dropped and the planner copies. */
+/* Order of groups. Two orders are made, the one the graph came in and a greedy one that frees most bytes (or takes
+ * fewest) at each step, and the one with the lower peak is kept. All readers of a state's old value come before the
+ * group that makes its next value, so that it can be written in place; where that would be a cycle, the wish is dropped
+ * and the planner copies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +18,12 @@ typedef struct edge_list { /* targets of group i: to[begin[i] .. begin[i + 1]) *
 typedef struct scheduler {
     const mpc_graph *g;
     mpc_arena *scratch;
-    uint32_t count; /* groups are 1..count */
+    uint32_t count;       /* groups are 1..count */
     edge_list hard, soft; /* data; "reads the old state" before "writes the next" */
-    mpc_value_id *root; /* by value, through reshapes */
-    edge_list reads; /* values (roots, stored) that a group reads, each once */
-    edge_list makes; /* values that leave the group */
-    uint32_t *readers; /* by root value: groups that read it; outputs and nexts count one more and never die */
+    mpc_value_id *root;   /* by value, through reshapes */
+    edge_list reads;      /* values (roots, stored) that a group reads, each once */
+    edge_list makes;      /* values that leave the group */
+    uint32_t *readers;    /* by root value: groups that read it; outputs and nexts count one more and never die */
     bool no_memory;
 } scheduler;
 
@@ -67,7 +68,9 @@ static uint32_t group_of_value(const scheduler *s, mpc_value_id v) {
     return producer == MPC_NONE ? 0 : s->g->groups[producer];
 }
 
-static bool is_alias(const scheduler *s, const mpc_node *n) { return n->op == MPC_OP_reshape && mpc_strided_is_view(s->g, n); }
+static bool is_alias(const scheduler *s, const mpc_node *n) {
+    return n->op == MPC_OP_reshape && mpc_strided_is_view(s->g, n);
+}
 
 static void find_roots(scheduler *s) {
     for (mpc_value_id v = 0; v < s->g->value_count; v++) s->root[v] = v;
@@ -158,7 +161,8 @@ static bool begin_run(scheduler *s, run *r) {
                .ready = mpc_arena_alloc(s->scratch, groups * sizeof(uint32_t)),
                .readers_left = mpc_arena_alloc(s->scratch, values * sizeof(uint32_t)),
                .taken = mpc_arena_alloc(s->scratch, groups * sizeof(bool))};
-    if (!r->order || !r->hard_left || !r->soft_left || !r->ready || !r->readers_left || !r->taken) return s->no_memory = true, false;
+    if (!r->order || !r->hard_left || !r->soft_left || !r->ready || !r->readers_left || !r->taken)
+        return s->no_memory = true, false;
     memcpy(r->readers_left, s->readers, (values - 1) * sizeof(uint32_t));
     for (uint32_t i = 0; i < s->hard.begin[s->count + 1]; i++) r->hard_left[s->hard.to[i]]++;
     for (uint32_t i = 0; i < s->soft.begin[s->count + 1]; i++) r->soft_left[s->soft.to[i]]++;

