@@ -1,5 +1,6 @@
-/* From a phase and a batch size to something that runs. The nominal training step comes first in a training session: it fills the
- * assignment and lays out the store; every other step reads both, so all elaborations agree on formats and states. */
+/* From a phase and a batch size to something that runs. The nominal training step comes first in a training session: it
+ * fills the assignment and lays out the store; every other step reads both, so all elaborations agree on formats and
+ * states. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "codegen/codegen.h"
 #include "driver/session.h"
 
-static void print_time(void *user, const mpc_pass *pass, const mpc_graph *before, const mpc_graph *after, double seconds) {
+static void print_time(void *user, const mpc_pass *pass, const mpc_graph *before, const mpc_graph *after,
+                       double seconds) {
     (void)user;
     (void)before;
     fprintf(stderr, "%-16s %8.3f ms  %6u nodes\n", pass->name, seconds * 1e3, after ? after->node_count : 0);
@@ -58,7 +60,8 @@ static uint32_t find_field(const mpc_step *step, const mpc_program_input *input)
     const mpc_graph *g = step->graph;
     for (uint32_t i = 0, field = 0; i < g->input_count; i++) {
         const char *source = mpc_input_attr_str(g, &g->inputs[i], "source");
-        if (strcmp(mpc_value_name(g, g->inputs[i].value), input->name) == 0) return is_control(source) ? MPC_NONE : field;
+        if (strcmp(mpc_value_name(g, g->inputs[i].value), input->name) == 0)
+            return is_control(source) ? MPC_NONE : field;
         field += !is_control(source);
     }
     return MPC_NONE;
@@ -112,11 +115,29 @@ static bool load_device(mpc_step *step) {
     return step->exec != NULL;
 }
 
-/* A training graph holds every state. In the others nobody reads the master of a low copy any more, but checkpoints hold masters: so
- * their stores are laid out before the clean-up that drops what isn't read. */
+static bool has_master(const mpc_graph *g, const char *name) {
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none && strcmp(mpc_attr_str(g, n, "name"), name) == 0) return true;
+    }
+    return false;
+}
+
+/* Some low copy without its master: of a frozen parameter, which no update reads. */
+static bool lacks_a_master(const mpc_graph *g) {
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        if (n->op != MPC_OP_state || mpc_attr_format(g, n, "derived") == MPC_FMT_none) continue;
+        if (!has_master(g, mpc_attr_str(g, n, "name"))) return true;
+    }
+    return false;
+}
+
+/* The update reads every master but those of frozen parameters; in graphs without update nobody reads the master of a low copy. Yet
+ * copies are made from masters, and checkpoints hold them: then the store is laid out before the clean-up that drops what isn't read. */
 static mpc_store *make_store(const mpc_step *step) {
     mpc_session *s = step->session;
-    if (step->phase == MPC_PHASE_TRAIN) return mpc_store_create(step->graph, s->sink);
+    if (step->phase == MPC_PHASE_TRAIN && !lacks_a_master(step->graph)) return mpc_store_create(step->graph, s->sink);
     mpc_graph *g = mpc_session_graph(s, step->phase, step->batch, MPC_STAGE_AUTOCAST);
     mpc_store *store = g ? mpc_store_create(g, s->sink) : NULL;
     mpc_graph_destroy(g);
@@ -157,12 +178,15 @@ void mpc_step_destroy(mpc_step *step) {
     mpc_free(step);
 }
 
-bool mpc_step_bind(mpc_step *step, mpc_dataset *d) { return mpc_dataset_bind(d, step->fields, step->field_count) == MPC_OK; }
+bool mpc_step_bind(mpc_step *step, mpc_dataset *d) {
+    return mpc_dataset_bind(d, step->fields, step->field_count) == MPC_OK;
+}
 
 void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows) {
     mpc_exec *e = step->exec;
     for (uint32_t i = 0; i < e->input_count; i++)
-        if (step->field_of[i] != MPC_NONE) mpc_dataset_gather(d, step->field_of[i], rows, step->batch, e->vtable->input(e, i));
+        if (step->field_of[i] != MPC_NONE)
+            mpc_dataset_gather(d, step->field_of[i], rows, step->batch, e->vtable->input(e, i));
 }
 
 void mpc_step_set_flush(mpc_step *step, bool flush) {
@@ -184,12 +208,22 @@ double mpc_step_scalar(mpc_step *step, uint32_t index, double fallback) {
     int64_t i64;
     double d;
     switch (step->exec->output_types[index].format) {
-    case MPC_FMT_f32: memcpy(&f, p, sizeof f); return (double)f;
-    case MPC_FMT_f64: memcpy(&d, p, sizeof d); return d;
-    case MPC_FMT_i32: memcpy(&i32, p, sizeof i32); return (double)i32;
-    case MPC_FMT_i64: memcpy(&i64, p, sizeof i64); return (double)i64;
+    case MPC_FMT_f32:
+        memcpy(&f, p, sizeof f);
+        return (double)f;
+    case MPC_FMT_f64:
+        memcpy(&d, p, sizeof d);
+        return d;
+    case MPC_FMT_i32:
+        memcpy(&i32, p, sizeof i32);
+        return (double)i32;
+    case MPC_FMT_i64:
+        memcpy(&i64, p, sizeof i64);
+        return (double)i64;
     case MPC_FMT_bool:
-    case MPC_FMT_u8: return (double)*(const uint8_t *)p;
-    default: return fallback;
+    case MPC_FMT_u8:
+        return (double)*(const uint8_t *)p;
+    default:
+        return fallback;
     }
 }
