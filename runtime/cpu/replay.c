@@ -80,8 +80,7 @@ static void replay(mpc_cpu_exec *x, mpc_str *what, mpc_loc *loc) {
     mpc_dnn_leave(x->dnn, threads_before);
 }
 
-/* Inputs may share memory with later values, so they are looked at by the caller's batch, before the replay: they were
- * written again by then, or the planner kept them. */
+/* Inputs first: a batch that holds the value itself explains everything after it. */
 mpc_status mpc_cpu_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc) {
     mpc_cpu_exec *x = (mpc_cpu_exec *)e;
     if (look_at_inputs(x, what)) return MPC_OK;
