@@ -1,5 +1,5 @@
-/* The table of commands and the way from argv to one of them. Nothing below this file reads argv or decides an exit status
- * other than through a command's return value. */
+/* The table of commands and the way from argv to one of them. Nothing below this file reads argv or decides an exit
+ * status other than through a command's return value. */
 #include "driver/cli.h"
 
 #include <jansson.h>
@@ -12,15 +12,20 @@
 #include "driver/main_entry.h"
 
 static const mpc_command COMMANDS[] = {
-    {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1, mpc_cmd_train},
-    {"eval", "FILE.mpg --from DIR", "evaluates a checkpoint on the test split, or another", MPC_OPT_MODEL | MPC_OPT_FROM, 1, 1, mpc_cmd_eval},
+    {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1,
+     mpc_cmd_train},
+    {"eval", "FILE.mpg --from DIR", "evaluates a checkpoint on the test split, or another",
+     MPC_OPT_MODEL | MPC_OPT_FROM, 1, 1, mpc_cmd_eval},
     {"predict", "FILE.mpg --from DIR", "writes what a trained model says about rows, or lets a text model write",
      MPC_OPT_MODEL | MPC_OPT_FROM | MPC_OPT_PREDICT | MPC_OPT_SEED, 1, 1, mpc_cmd_predict},
     {"dump-ir", "FILE.mpg", "the graph at a stage of compilation", MPC_OPT_MODEL | MPC_OPT_IR, 1, 1, mpc_cmd_dump_ir},
-    {"explain", "FILE.mpg [VALUE]", "format and reason of every value; --memory: bytes", MPC_OPT_MODEL | MPC_OPT_EXPLAIN, 1, 2, mpc_cmd_explain},
-    {"compile", "FILE.mpg", "the generated kernels, without running them", MPC_OPT_MODEL | MPC_OPT_COMPILE, 1, 1, mpc_cmd_compile},
+    {"explain", "FILE.mpg [VALUE]", "format and reason of every value; --memory: bytes",
+     MPC_OPT_MODEL | MPC_OPT_EXPLAIN, 1, 2, mpc_cmd_explain},
+    {"compile", "FILE.mpg", "the generated kernels, without running them", MPC_OPT_MODEL | MPC_OPT_COMPILE, 1, 1,
+     mpc_cmd_compile},
     {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},
-    {"opt", "FILE.mpir --passes PIPELINE", "runs passes on a graph in text form", MPC_OPT_PASSES | MPC_OPT_OUT, 1, 1, mpc_cmd_opt},
+    {"opt", "FILE.mpir --passes PIPELINE", "runs passes on a graph in text form", MPC_OPT_PASSES | MPC_OPT_OUT, 1, 1,
+     mpc_cmd_opt},
     {"ops", "[NAME]", "table of ops", 0, 0, 1, mpc_cmd_ops},
     {"passes", "[NAME]", "table of passes and pipelines with their options", 0, 0, 1, mpc_cmd_passes},
     {"info", "", "devices, libraries and versions found here", 0, 0, 0, mpc_cmd_info},
@@ -62,14 +67,16 @@ static int run_command(const mpc_command *command, int argc, char **argv) {
         return MPC_EXIT_USAGE;
     }
     mpc_sources *sources = mpc_sources_create();
-    mpc_diag_printer printer = {
-        .sources = sources, .json = options.json, .short_form = options.short_form, .color = wants_color(), .to = stderr};
-    mpc_cli cli = {.options = &options, .sources = sources, .sink = mpc_diag_printer_sink(&printer), .argc = argc, .argv = argv};
+    mpc_diag_printer printer = {.sources = sources,
+                                .json = options.json,
+                                .short_form = options.short_form,
+                                .color = wants_color(),
+                                .to = stderr};
+    mpc_cli cli = {
+        .options = &options, .sources = sources, .sink = mpc_diag_printer_sink(&printer), .argc = argc, .argv = argv};
     int status = MPC_EXIT_FAILED;
-    if (sources)
-        status = command->run(&cli);
-    else
-        fprintf(stderr, "mpc: out of memory\n");
+    if (sources) status = command->run(&cli);
+    else fprintf(stderr, "mpc: out of memory\n");
     if (fflush(stdout) != 0 && status == MPC_EXIT_DONE) {
         fprintf(stderr, "mpc: can't write to standard output\n");
         status = MPC_EXIT_FAILED;

@@ -46,18 +46,18 @@ typedef struct mpc_command {
     int (*run)(mpc_cli *cli); /* exit status */
 } mpc_command;
 
-enum { /* option groups */
-    MPC_OPT_MODEL = 1, /* what every command on a .mpg takes */
-    MPC_OPT_TRAIN = 2,
-    MPC_OPT_FROM = 4,
-    MPC_OPT_PREDICT = 8,
-    MPC_OPT_IR = 16,
-    MPC_OPT_EXPLAIN = 32,
-    MPC_OPT_COMPILE = 64,
-    MPC_OPT_PASSES = 128,
-    MPC_OPT_OUT = 256,
-    MPC_OPT_SEED = 1024,
-    MPC_OPT_ANY = 2048, /* --json, --short */
+enum {                    /* option groups */
+       MPC_OPT_MODEL = 1, /* what every command on a .mpg takes */
+       MPC_OPT_TRAIN = 2,
+       MPC_OPT_FROM = 4,
+       MPC_OPT_PREDICT = 8,
+       MPC_OPT_IR = 16,
+       MPC_OPT_EXPLAIN = 32,
+       MPC_OPT_COMPILE = 64,
+       MPC_OPT_PASSES = 128,
+       MPC_OPT_OUT = 256,
+       MPC_OPT_SEED = 1024,
+       MPC_OPT_ANY = 2048, /* --json, --short */
 };
 
 const mpc_command *mpc_command_find(const char *name);
@@ -71,7 +71,8 @@ void mpc_options_free(mpc_options *o);
 void mpc_options_describe(const mpc_command *command, mpc_str *out);
 bool mpc_text_list_push(mpc_text_list *list, const char *text);
 
-/* Overrides for mpc_model_load, in the order: shorthands, --const, --set, --change. The texts in `owned` live as long as the list. */
+/* Overrides for mpc_model_load, in the order: shorthands, --const, --set, --change. The texts in `owned` live as long
+ * as the list. */
 typedef struct mpc_override_list {
     mpc_override *data;
     size_t count, capacity;

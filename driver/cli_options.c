@@ -1,5 +1,5 @@
-/* Options as rows: name, kind, place in mpc_options, groups of commands that take it. Shorthands such as --precision become
- * overrides of the train section, so a setting has one meaning wherever it is given. */
+/* Options as rows: name, kind, place in mpc_options, groups of commands that take it. Shorthands such as --precision
+ * become overrides of the train section, so a setting has one meaning wherever it is given. */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -28,14 +28,19 @@ static const option_row OPTIONS[] = {
     {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
     {"--batch", "N", SHORTHAND, 0, MPC_OPT_MODEL, "rows of a step"},
     {"--const", "NAME=VALUE", LIST, AT(consts), MPC_OPT_MODEL, "another value for a `const` of the file"},
-    {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL, "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
+    {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL,
+     "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
     {"--json", NULL, FLAG, AT(json), MPC_OPT_ANY, "messages and listings as JSON, one object a line"},
     {"--short", NULL, FLAG, AT(short_form), MPC_OPT_ANY, "messages of one line"},
-    {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE, "folder or file to write"},
+    {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE,
+     "folder or file to write"},
     {"--resume", "DIR", TEXT, AT(resume), MPC_OPT_TRAIN, "go on from the newest checkpoint of a run"},
-    {"--change", "KEY=VALUE", LIST, AT(changes), MPC_OPT_TRAIN, "with --resume: allow this setting to differ from the run's"},
-    {"--init", "FILE", TEXT, AT(init), MPC_OPT_TRAIN, "start from the weights of a safetensors file or checkpoint folder"},
-    {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN | MPC_OPT_FROM, "with --init: names A of the file are B here (globs)"},
+    {"--change", "KEY=VALUE", LIST, AT(changes), MPC_OPT_TRAIN,
+     "with --resume: allow this setting to differ from the run's"},
+    {"--init", "FILE", TEXT, AT(init), MPC_OPT_TRAIN,
+     "start from the weights of a safetensors file or checkpoint folder"},
+    {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN | MPC_OPT_FROM,
+     "with --init: names A of the file are B here (globs)"},
     {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
     {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN, "length of the training in steps"},
@@ -47,7 +52,8 @@ static const option_row OPTIONS[] = {
     {"--prompt", "TEXT", TEXT, AT(prompt), MPC_OPT_PREDICT, "text models: text to go on from"},
     {"--length", "N", INTEGER, AT(length), MPC_OPT_PREDICT, "text models: characters to write (default 400)"},
     {"--temperature", "T", REAL, AT(temperature), MPC_OPT_PREDICT, "text models: 0 takes the likeliest (default 0.8)"},
-    {"--stage", "parsed|grad|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR, "after which passes (default autocast)"},
+    {"--stage", "parsed|grad|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR,
+     "after which passes (default autocast)"},
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
     {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
@@ -57,7 +63,8 @@ static const option_row OPTIONS[] = {
     {"--load-plugin", "FILE.so", LIST, AT(plugins), MPC_OPT_PASSES, "plugin with more passes or ops"},
     {"--verify-each", NULL, FLAG, AT(verify_each), MPC_OPT_PASSES | MPC_OPT_IR, "check the graph after every pass"},
     {"--print-after", "PASS,...|*", TEXT, AT(print_after), MPC_OPT_PASSES, "the graph after these passes, to stderr"},
-    {"--print-changed", NULL, FLAG, AT(print_changed), MPC_OPT_PASSES, "of --print-after (default *), passes that changed the graph only"},
+    {"--print-changed", NULL, FLAG, AT(print_changed), MPC_OPT_PASSES,
+     "of --print-after (default *), passes that changed the graph only"},
     {"--dump-dir", "DIR", TEXT, AT(dump_dir), MPC_OPT_PASSES, "the graph after every pass, as files"},
     {"--time-passes", NULL, FLAG, AT(time_passes), MPC_OPT_PASSES | MPC_OPT_IR, "seconds of every pass, to stderr"},
     {"--stats", NULL, FLAG, AT(stats), MPC_OPT_PASSES, "nodes and casts after every pass, to stderr"},
@@ -66,11 +73,14 @@ enum { OPTION_COUNT = sizeof OPTIONS / sizeof *OPTIONS };
 
 bool mpc_text_list_push(mpc_text_list *list, const char *text) { return mpc_array_push(list, text); }
 
-static bool takes(const mpc_command *command, const option_row *row) { return ((command->group | MPC_OPT_ANY) & row->groups) != 0; }
+static bool takes(const mpc_command *command, const option_row *row) {
+    return ((command->group | MPC_OPT_ANY) & row->groups) != 0;
+}
 
 static const option_row *find_option(const mpc_command *command, const char *name, size_t length) {
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if (strlen(OPTIONS[i].name) == length && memcmp(OPTIONS[i].name, name, length) == 0 && takes(command, &OPTIONS[i]))
+        if (strlen(OPTIONS[i].name) == length && memcmp(OPTIONS[i].name, name, length) == 0 &&
+            takes(command, &OPTIONS[i]))
             return &OPTIONS[i];
     return NULL;
 }
@@ -85,8 +95,8 @@ static bool unknown_option(const mpc_command *command, const char *given, size_t
         unsigned d = mpc_edit_distance(name, OPTIONS[i].name, 3);
         if (d < distance) distance = d, best = OPTIONS[i].name;
     }
-    fprintf(stderr, "mpc %s: there is no option `%s`%s%s%s\n", command->name, name, best ? "; did you mean `" : "", best ? best : "",
-            best ? "`?" : "");
+    fprintf(stderr, "mpc %s: there is no option `%s`%s%s%s\n", command->name, name, best ? "; did you mean `" : "",
+            best ? best : "", best ? "`?" : "");
     fprintf(stderr, "mpc help %s lists its options\n", command->name);
     return false;
 }
@@ -135,14 +145,24 @@ static bool set_option(mpc_options *o, const option_row *row, const char *value)
     char *field = (char *)o + row->offset;
     int64_t n = 0;
     switch (row->kind) {
-    case FLAG: *(bool *)field = true; return true;
-    case TEXT: *(const char **)field = value; return true;
-    case INTEGER: return set_integer(row, field, value);
-    case REAL: return set_real(row, field, value);
-    case LIST: return mpc_text_list_push((mpc_text_list *)field, value);
-    case SHORTHAND: return add_shorthand(o, row->name + 2, value, "");
-    case STEPS: return set_integer(row, &n, value) && add_shorthand(o, "length", value, " steps");
-    case SEED: return set_seed(o, row, value);
+    case FLAG:
+        *(bool *)field = true;
+        return true;
+    case TEXT:
+        *(const char **)field = value;
+        return true;
+    case INTEGER:
+        return set_integer(row, field, value);
+    case REAL:
+        return set_real(row, field, value);
+    case LIST:
+        return mpc_text_list_push((mpc_text_list *)field, value);
+    case SHORTHAND:
+        return add_shorthand(o, row->name + 2, value, "");
+    case STEPS:
+        return set_integer(row, &n, value) && add_shorthand(o, "length", value, " steps");
+    case SEED:
+        return set_seed(o, row, value);
     }
     return false;
 }
@@ -177,13 +197,12 @@ static bool take_option(mpc_options *o, const mpc_command *command, int argc, ch
 
 static bool take_positional(mpc_options *o, const mpc_command *command, const char *arg, int *count) {
     if (*count >= command->positional_max) {
-        fprintf(stderr, "mpc %s: one argument too many: `%s`\nusage: mpc %s %s\n", command->name, arg, command->name, command->arguments);
+        fprintf(stderr, "mpc %s: one argument too many: `%s`\nusage: mpc %s %s\n", command->name, arg, command->name,
+                command->arguments);
         return false;
     }
-    if ((*count)++ == 0)
-        o->file = arg;
-    else
-        o->argument = arg;
+    if ((*count)++ == 0) o->file = arg;
+    else o->argument = arg;
     return true;
 }
 
@@ -193,8 +212,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
     bool only_positional = false;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
-        if (!only_positional && strcmp(arg, "--") == 0)
-            only_positional = true;
+        if (!only_positional && strcmp(arg, "--") == 0) only_positional = true;
         else if (!only_positional && strncmp(arg, "--", 2) == 0 ? !take_option(o, command, argc, argv, &i)
                                                                 : !take_positional(o, command, arg, &count))
             return false;
@@ -206,7 +224,8 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
-    mpc_text_list *lists[] = {&o->set, &o->consts, &o->changes, &o->renames, &o->allow_missing, &o->plugins, &o->shorthand};
+    mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames,
+                              &o->allow_missing, &o->plugins, &o->shorthand};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }
 

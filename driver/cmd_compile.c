@@ -15,7 +15,8 @@ typedef struct program_text {
 static bool put(const mpc_session *s, const char *folder, const char *name, const char *ending, const mpc_str *text) {
     mpc_str path = {0};
     mpc_str_printf(&path, "%s/%s%s", folder, name, ending);
-    bool ok = !path.failed && !text->failed && mpc_file_replace(path.data, mpc_str_cstr(text), text->length, s->sink) == MPC_OK;
+    bool ok = !path.failed && !text->failed &&
+              mpc_file_replace(path.data, mpc_str_cstr(text), text->length, s->sink) == MPC_OK;
     mpc_str_free(&path);
     return ok;
 }
@@ -29,10 +30,8 @@ static bool emit(mpc_session *s, const program_text *t) {
         mpc_program_source(program, &source);
         mpc_program_print(program, &listing);
         const char *folder = s->cli->options->out;
-        if (folder)
-            ok = put(s, folder, t->name, ".c", &source) && put(s, folder, t->name, ".txt", &listing);
-        else
-            fputs(mpc_str_cstr(&source), stdout);
+        if (folder) ok = put(s, folder, t->name, ".c", &source) && put(s, folder, t->name, ".txt", &listing);
+        else fputs(mpc_str_cstr(&source), stdout);
         mpc_str_free(&source);
         mpc_str_free(&listing);
     }

@@ -1,5 +1,5 @@
-/* mpc dump-ir: the training graph after a stage, as text, for Graphviz, or as JSON. Works without the data; then column counts
- * aren't checked and a schedule has no length. */
+/* mpc dump-ir: the training graph after a stage, as text, for Graphviz, or as JSON. Works without the data; then column
+ * counts aren't checked and a schedule has no length. */
 #include <jansson.h>
 #include <string.h>
 
@@ -8,13 +8,14 @@
 
 static void print_dot(const mpc_graph *g) {
     printf("digraph \"%s\" {\n  node [shape=box fontname=monospace fontsize=10];\n", mpc_sym_text(g->ctx, g->name));
-    for (uint32_t i = 0; i < g->input_count; i++) printf("  v%u [label=\"%s\" shape=ellipse];\n", g->inputs[i].value, mpc_value_name(g, g->inputs[i].value));
+    for (uint32_t i = 0; i < g->input_count; i++)
+        printf("  v%u [label=\"%s\" shape=ellipse];\n", g->inputs[i].value, mpc_value_name(g, g->inputs[i].value));
     for (mpc_node_id i = 0; i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
         mpc_str type = {0};
         mpc_type_print(mpc_value_type(g, n->result_begin), &type);
-        printf("  v%u [label=\"%s\\n%s\\n%s\"%s];\n", n->result_begin, mpc_value_name(g, n->result_begin), mpc_node_op(g, i)->name,
-               mpc_str_cstr(&type), n->op == MPC_OP_state ? " style=filled" : "");
+        printf("  v%u [label=\"%s\\n%s\\n%s\"%s];\n", n->result_begin, mpc_value_name(g, n->result_begin),
+               mpc_node_op(g, i)->name, mpc_str_cstr(&type), n->op == MPC_OP_state ? " style=filled" : "");
         mpc_str_free(&type);
         for (uint32_t k = 0; k < n->operand_count; k++) {
             mpc_value_id from = mpc_operand(g, n, k);
@@ -41,28 +42,35 @@ static json_t *type_json(const mpc_graph *g, mpc_value_id value) {
 static json_t *node_json(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     json_t *operands = json_array(), *results = json_array();
-    for (uint32_t k = 0; k < n->operand_count; k++) json_array_append_new(operands, json_string(mpc_value_name(g, mpc_operand(g, n, k))));
+    for (uint32_t k = 0; k < n->operand_count; k++)
+        json_array_append_new(operands, json_string(mpc_value_name(g, mpc_operand(g, n, k))));
     for (uint32_t k = 0; k < n->result_count; k++)
-        json_array_append_new(results, json_pack("{s:s, s:o}", "name", mpc_value_name(g, mpc_result(n, k)), "type", type_json(g, mpc_result(n, k))));
-    json_t *node = json_pack("{s:s, s:o, s:o}", "op", mpc_node_op(g, id)->name, "operands", operands, "results", results);
+        json_array_append_new(results, json_pack("{s:s, s:o}", "name", mpc_value_name(g, mpc_result(n, k)), "type",
+                                                 type_json(g, mpc_result(n, k))));
+    json_t *node =
+        json_pack("{s:s, s:o, s:o}", "op", mpc_node_op(g, id)->name, "operands", operands, "results", results);
     if (n->why) json_object_set_new(node, "why", json_string(mpc_sym_text(g->ctx, n->why)));
     if (n->loc.file)
-        json_object_set_new(node, "loc", json_pack("{s:s, s:i, s:i}", "file", mpc_sym_text(g->ctx, n->loc.file), "line", (int)n->loc.line,
-                                                   "column", (int)n->loc.column));
+        json_object_set_new(node, "loc",
+                            json_pack("{s:s, s:i, s:i}", "file", mpc_sym_text(g->ctx, n->loc.file), "line",
+                                      (int)n->loc.line, "column", (int)n->loc.column));
     return node;
 }
 
 static void print_json(const mpc_graph *g) {
     json_t *inputs = json_array(), *nodes = json_array(), *nexts = json_array(), *outputs = json_object();
     for (uint32_t i = 0; i < g->input_count; i++)
-        json_array_append_new(inputs, json_pack("{s:s, s:o}", "name", mpc_value_name(g, g->inputs[i].value), "type", type_json(g, g->inputs[i].value)));
+        json_array_append_new(inputs, json_pack("{s:s, s:o}", "name", mpc_value_name(g, g->inputs[i].value), "type",
+                                                type_json(g, g->inputs[i].value)));
     for (mpc_node_id i = 0; i < g->node_count; i++) json_array_append_new(nodes, node_json(g, i));
     for (uint32_t i = 0; i < g->next_count; i++)
-        json_array_append_new(nexts, json_pack("{s:s, s:s}", "state", mpc_value_name(g, g->nexts[i].state), "value", mpc_value_name(g, g->nexts[i].value)));
+        json_array_append_new(nexts, json_pack("{s:s, s:s}", "state", mpc_value_name(g, g->nexts[i].state), "value",
+                                               mpc_value_name(g, g->nexts[i].value)));
     for (uint32_t i = 0; i < g->output_count; i++)
-        json_object_set_new(outputs, mpc_sym_text(g->ctx, g->outputs[i].name), json_string(mpc_value_name(g, g->outputs[i].value)));
-    json_t *graph = json_pack("{s:s, s:o, s:o, s:o, s:o}", "graph", mpc_sym_text(g->ctx, g->name), "inputs", inputs, "nodes", nodes, "next",
-                              nexts, "outputs", outputs);
+        json_object_set_new(outputs, mpc_sym_text(g->ctx, g->outputs[i].name),
+                            json_string(mpc_value_name(g, g->outputs[i].value)));
+    json_t *graph = json_pack("{s:s, s:o, s:o, s:o, s:o}", "graph", mpc_sym_text(g->ctx, g->name), "inputs", inputs,
+                              "nodes", nodes, "next", nexts, "outputs", outputs);
     if (graph) json_dumpf(graph, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(graph);
@@ -79,12 +87,9 @@ static bool dump(mpc_session *s, mpc_stage stage, const char *format) {
     if (!mpc_session_try_facts(s)) return false;
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, stage);
     if (!g) return false;
-    if (strcmp(format, "dot") == 0)
-        print_dot(g);
-    else if (strcmp(format, "json") == 0)
-        print_json(g);
-    else
-        print_text(g, s->cli->options->reasons);
+    if (strcmp(format, "dot") == 0) print_dot(g);
+    else if (strcmp(format, "json") == 0) print_json(g);
+    else print_text(g, s->cli->options->reasons);
     mpc_graph_destroy(g);
     return true;
 }

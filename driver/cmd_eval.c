@@ -1,5 +1,5 @@
-/* mpc eval: a checkpoint on a split. The assignment is that of the training graph, so that the figures are those of the training's own
- * evaluation, bit for bit. */
+/* mpc eval: a checkpoint on a split. The assignment is that of the training graph, so that the figures are those of the
+ * training's own evaluation, bit for bit. */
 #include <jansson.h>
 #include <string.h>
 
@@ -49,12 +49,11 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     if (!mpc_session_assign(s)) return false;
     int64_t rows = mpc_dataset_rows(d);
     mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, rows < s->train->batch ? rows : s->train->batch);
-    if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_weights(s) || !mpc_step_bind(r->step, d)) return false;
+    if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_weights(s) || !mpc_step_bind(r->step, d))
+        return false;
     if (!mpc_evaluate_split(runners, d, totals)) return false;
-    if (s->cli->options->json)
-        print_json(mpc_split_name(split), totals, rows);
-    else
-        mpc_print_figures(mpc_split_name(split), totals);
+    if (s->cli->options->json) print_json(mpc_split_name(split), totals, rows);
+    else mpc_print_figures(mpc_split_name(split), totals);
     return true;
 }
 

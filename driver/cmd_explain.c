@@ -1,11 +1,13 @@
-/* mpc explain: for each value the formats that were decided and why; with --memory, the bytes of a training step by class and format,
- * planned but not allocated. */
+/* mpc explain: for each value the formats that were decided and why; with --memory, the bytes of a training step by
+ * class and format, planned but not allocated. */
 #include <jansson.h>
 #include <string.h>
 
 #include "driver/session.h"
 
-static const char *format_name(mpc_format format) { return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name; }
+static const char *format_name(mpc_format format) {
+    return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
+}
 
 static bool is_wanted(const char *pattern, const char *name) {
     return !pattern || strcmp(pattern, name) == 0 || mpc_glob_match(pattern, name);
@@ -20,8 +22,8 @@ static void print_node(const mpc_graph *g, mpc_node_id id) {
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_format stored = d.present && d.result != MPC_FMT_none ? d.result : mpc_value_format(g, n->result_begin);
     printf("%-32s %-16s %-6s %-8s %-5s %-6s", mpc_value_name(g, n->result_begin), mpc_node_op(g, id)->name,
-           d.present ? format_name(d.operand) : "-", d.present ? format_name(d.compute) : "-", d.present ? format_name(d.acc) : "-",
-           format_name(stored));
+           d.present ? format_name(d.operand) : "-", d.present ? format_name(d.compute) : "-",
+           d.present ? format_name(d.acc) : "-", format_name(stored));
     print_place(g, n);
     if (n->why) printf("  %s", mpc_sym_text(g->ctx, n->why));
     putchar('\n');
@@ -31,10 +33,11 @@ static void print_node_json(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_format stored = d.present && d.result != MPC_FMT_none ? d.result : mpc_value_format(g, n->result_begin);
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i}", "value", mpc_value_name(g, n->result_begin), "op",
-                             mpc_node_op(g, id)->name, "reads", format_name(d.operand), "computes", format_name(d.compute), "accumulates",
-                             format_name(d.acc), "stores", format_name(stored), "why", mpc_sym_text(g->ctx, n->why), "file",
-                             mpc_sym_text(g->ctx, n->loc.file), "line", (int)n->loc.line);
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i}", "value", mpc_value_name(g, n->result_begin), "op",
+                  mpc_node_op(g, id)->name, "reads", format_name(d.operand), "computes", format_name(d.compute),
+                  "accumulates", format_name(d.acc), "stores", format_name(stored), "why", mpc_sym_text(g->ctx, n->why),
+                  "file", mpc_sym_text(g->ctx, n->loc.file), "line", (int)n->loc.line);
     if (line) json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(line);
@@ -49,22 +52,23 @@ static bool explain_values(mpc_session *s) {
     for (mpc_node_id i = 0; i < g->node_count; i++) {
         if (!is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin))) continue;
         if (mpc_node_op(g, i)->cls == MPC_CLASS_NONE && !pattern) continue;
-        if (shown++ == 0 && !json) printf("%-32s %-16s %-6s %-8s %-5s %-6s  %s\n", "value", "op", "reads", "computes", "acc", "stores", "where, why");
-        if (json)
-            print_node_json(g, i);
-        else
-            print_node(g, i);
+        if (shown++ == 0 && !json)
+            printf("%-32s %-16s %-6s %-8s %-5s %-6s  %s\n", "value", "op", "reads", "computes", "acc", "stores",
+                   "where, why");
+        if (json) print_node_json(g, i);
+        else print_node(g, i);
     }
     if (!shown) mpc_error(s->sink, "E361", "no value of the training graph is called `%s`", pattern ? pattern : "");
     mpc_graph_destroy(g);
     return shown > 0;
 }
 
-static const char *const CLASSES[MPC_BUF_CLASS_COUNT] = {"masters",      "moments", "low copies", "statistics", "accumulators",
-                                                         "control",      "inputs",  "gradients",  "activations"};
+static const char *const CLASSES[MPC_BUF_CLASS_COUNT] = {
+    "masters", "moments", "low copies", "statistics", "accumulators", "control", "inputs", "gradients", "activations"};
 
 static void sum_buffers(const mpc_program *p, uint64_t bytes[MPC_BUF_CLASS_COUNT][MPC_FMT_count]) {
-    for (uint32_t i = 0; i < p->buffer_count; i++) bytes[p->buffers[i].cls][p->buffers[i].type.format] += p->buffers[i].bytes;
+    for (uint32_t i = 0; i < p->buffer_count; i++)
+        bytes[p->buffers[i].cls][p->buffers[i].type.format] += p->buffers[i].bytes;
 }
 
 static void print_memory(const mpc_program *p, int64_t batch) {
@@ -73,11 +77,13 @@ static void print_memory(const mpc_program *p, int64_t batch) {
     printf("bytes of a training step, batch %lld\n%-14s %-8s %14s\n", (long long)batch, "class", "format", "bytes");
     for (int c = 0; c < MPC_BUF_CLASS_COUNT; c++)
         for (int f = 1; f < MPC_FMT_count; f++)
-            if (bytes[c][f]) printf("%-14s %-8s %14llu\n", CLASSES[c], format_name((mpc_format)f), (unsigned long long)bytes[c][f]);
+            if (bytes[c][f])
+                printf("%-14s %-8s %14llu\n", CLASSES[c], format_name((mpc_format)f), (unsigned long long)bytes[c][f]);
     printf("%-23s %14llu\n", "states, allocated", (unsigned long long)p->state_bytes);
     printf("%-23s %14llu  inputs, gradients and activations share it; at least %llu\n", "arena, allocated",
            (unsigned long long)p->arena_bytes, (unsigned long long)p->arena_lower_bound);
-    printf("%-23s %14llu  and the libraries' workspace\n", "together", (unsigned long long)(p->state_bytes + p->arena_bytes));
+    printf("%-23s %14llu  and the libraries' workspace\n", "together",
+           (unsigned long long)(p->state_bytes + p->arena_bytes));
 }
 
 static void print_memory_json(const mpc_program *p) {
@@ -87,11 +93,13 @@ static void print_memory_json(const mpc_program *p) {
     for (int c = 0; c < MPC_BUF_CLASS_COUNT; c++) {
         json_t *formats = json_object();
         for (int f = 1; f < MPC_FMT_count; f++)
-            if (bytes[c][f]) json_object_set_new(formats, format_name((mpc_format)f), json_integer((json_int_t)bytes[c][f]));
+            if (bytes[c][f])
+                json_object_set_new(formats, format_name((mpc_format)f), json_integer((json_int_t)bytes[c][f]));
         json_object_set_new(classes, CLASSES[c], formats);
     }
-    json_t *all = json_pack("{s:o, s:I, s:I, s:I}", "classes", classes, "state_bytes", (json_int_t)p->state_bytes, "arena_bytes",
-                            (json_int_t)p->arena_bytes, "arena_lower_bound", (json_int_t)p->arena_lower_bound);
+    json_t *all =
+        json_pack("{s:o, s:I, s:I, s:I}", "classes", classes, "state_bytes", (json_int_t)p->state_bytes, "arena_bytes",
+                  (json_int_t)p->arena_bytes, "arena_lower_bound", (json_int_t)p->arena_lower_bound);
     if (all) json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);
@@ -101,10 +109,8 @@ static bool explain_memory(mpc_session *s) {
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_FINAL);
     mpc_program *program = g ? mpc_session_program(g) : NULL;
     bool ok = program != NULL;
-    if (ok && s->cli->options->json)
-        print_memory_json(program);
-    else if (ok)
-        print_memory(program, s->train->batch);
+    if (ok && s->cli->options->json) print_memory_json(program);
+    else if (ok) print_memory(program, s->train->batch);
     mpc_program_destroy(program);
     mpc_graph_destroy(g);
     return ok;

@@ -1,4 +1,5 @@
-/* mpc ops: the registry as a table. What a device supports follows from the kind: primitives run everywhere, composites expand. */
+/* mpc ops: the registry as a table. What a device supports follows from the kind: primitives run everywhere, composites
+ * expand. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "driver/cli.h"
 #include "passes/pass.h"
 
-static const char *const KINDS[] = {"struct", "ewise", "reduce", "view", "matmul", "conv", "pool", "gather", "random", "norm", "composite"};
+static const char *const KINDS[] = {"struct", "ewise",  "reduce", "view", "matmul",   "conv",
+                                    "pool",   "gather", "random", "norm", "composite"};
 
 static void print_op(const mpc_op *op, bool json) {
     if (!json) {
@@ -14,8 +16,9 @@ static void print_op(const mpc_op *op, bool json) {
                op->kind == MPC_KIND_COMPOSITE ? "expands" : "ref cpu", op->doc);
         return;
     }
-    json_t *line = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s}", "name", op->name, "kind", KINDS[op->kind], "class", mpc_class_name(op->cls),
-                             "exact", (op->flags & MPC_OPF_EXACT) != 0, "gradient", op->grad != NULL, "doc", op->doc);
+    json_t *line = json_pack("{s:s, s:s, s:s, s:b, s:b, s:s}", "name", op->name, "kind", KINDS[op->kind], "class",
+                             mpc_class_name(op->cls), "exact", (op->flags & MPC_OPF_EXACT) != 0, "gradient",
+                             op->grad != NULL, "doc", op->doc);
     if (line) json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(line);

@@ -26,15 +26,16 @@ static bool write_graph(const mpc_cli *cli, const mpc_graph *g) {
     bool ok = !text.failed;
     if (ok && out && strcmp(out, "-") != 0)
         ok = mpc_file_replace(out, mpc_str_cstr(&text), text.length, &cli->sink) == MPC_OK;
-    else if (ok)
-        fputs(mpc_str_cstr(&text), stdout);
+    else if (ok) fputs(mpc_str_cstr(&text), stdout);
     mpc_str_free(&text);
     return ok;
 }
 
 static bool run_passes(mpc_cli *cli, mpc_context *ctx, const mpc_graph *g) {
     const mpc_options *o = cli->options;
-    mpc_instrument_options what = {.print_after = o->print_after ? o->print_after : o->print_changed ? "*" : NULL,
+    mpc_instrument_options what = {.print_after = o->print_after     ? o->print_after
+                                                  : o->print_changed ? "*"
+                                                                     : NULL,
                                    .print_changed = o->print_changed,
                                    .time_passes = o->time_passes,
                                    .stats = o->stats,

@@ -23,7 +23,9 @@ static mpc_dataset *open_rows(mpc_session *s) {
     } else {
         for (size_t i = 0; i < 2 && missing; i++) d = mpc_session_split(s, order[i], &missing);
     }
-    if (!d && missing) mpc_error(s->sink, "E355", "nothing to predict: --input FILE.csv, or a `predict` or `test` source in the data section");
+    if (!d && missing)
+        mpc_error(s->sink, "E355",
+                  "nothing to predict: --input FILE.csv, or a `predict` or `test` source in the data section");
     return d;
 }
 
@@ -32,7 +34,8 @@ static mpc_step *load_model(mpc_session *s, int64_t batch) {
     mpc_step *step = mpc_session_assign(s) ? mpc_step_create(s, MPC_PHASE_PREDICT, batch) : NULL;
     if (!step) return NULL;
     mpc_str path = {0};
-    bool ok = mpc_store_init(s->store, s->train->seed) == MPC_OK && mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
+    bool ok = mpc_store_init(s->store, s->train->seed) == MPC_OK &&
+              mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
               mpc_checkpoint_load(path.data, s->store, MPC_LOAD_USED, NULL, s->sink) == MPC_OK;
     mpc_str_free(&path);
     if (ok) return step;
@@ -80,7 +83,9 @@ static bool predict_text(mpc_session *s) {
     bool missing;
     mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
     if (!d) {
-        if (missing) mpc_error(s->sink, "E355", "the training text gives the vocabulary, but there is no `train` in the data section");
+        if (missing)
+            mpc_error(s->sink, "E355",
+                      "the training text gives the vocabulary, but there is no `train` in the data section");
         return false;
     }
     mpc_session_learn_facts(s, d);
@@ -96,7 +101,8 @@ int mpc_cmd_predict(mpc_cli *cli) {
         return MPC_EXIT_USAGE;
     }
     mpc_session session;
-    bool ok = mpc_session_open(&session, cli) && (is_text_model(&session) ? predict_text(&session) : predict_rows(&session));
+    bool ok =
+        mpc_session_open(&session, cli) && (is_text_model(&session) ? predict_text(&session) : predict_rows(&session));
     mpc_session_close(&session);
     return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

@@ -33,7 +33,8 @@ int mpc_cmd_train(mpc_cli *cli) {
     int status = MPC_EXIT_FAILED;
     if (mpc_session_open(&session, cli)) {
         mpc_trainer trainer;
-        if (mpc_trainer_init(&trainer, &session) && (cli->options->resume ? start_resumed(&trainer) : start_fresh(&trainer)))
+        if (mpc_trainer_init(&trainer, &session) &&
+            (cli->options->resume ? start_resumed(&trainer) : start_fresh(&trainer)))
             status = mpc_trainer_run(&trainer);
         mpc_trainer_deinit(&trainer);
     }

@@ -9,22 +9,24 @@ static json_t *span_json(const mpc_sources *sources, mpc_span span) {
     uint32_t line, column, end_line, end_column;
     mpc_sources_locate(sources, span.file, span.begin, &line, &column);
     mpc_sources_locate(sources, span.file, span.end, &end_line, &end_column);
-    return json_pack("{s:s, s:i, s:i, s:i, s:i}", "file", mpc_sources_name(sources, span.file), "line", (int)line, "column", (int)column,
-                     "end_line", (int)end_line, "end_column", (int)end_column);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i}", "file", mpc_sources_name(sources, span.file), "line", (int)line,
+                     "column", (int)column, "end_line", (int)end_line, "end_column", (int)end_column);
 }
 
 static json_t *labels_json(const mpc_sources *sources, const mpc_label *labels, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s?, s:o}", "text", labels[i].text, "span", span_json(sources, labels[i].span)));
+        json_array_append_new(
+            list, json_pack("{s:s?, s:o}", "text", labels[i].text, "span", span_json(sources, labels[i].span)));
     return list;
 }
 
 static void print_json(const mpc_diag_printer *p, const mpc_diag *d) {
     static const char *const names[] = {"note", "warning", "error"};
-    json_t *object = json_pack("{s:s, s:s?, s:s?, s:s?, s:o, s:o, s:s?}", "severity", names[d->severity], "code", d->code, "message",
-                               d->message, "place", d->place, "labels", labels_json(p->sources, d->labels, d->label_count), "notes",
-                               labels_json(p->sources, d->notes, d->note_count), "help", d->help);
+    json_t *object =
+        json_pack("{s:s, s:s?, s:s?, s:s?, s:o, s:o, s:s?}", "severity", names[d->severity], "code", d->code, "message",
+                  d->message, "place", d->place, "labels", labels_json(p->sources, d->labels, d->label_count), "notes",
+                  labels_json(p->sources, d->notes, d->note_count), "help", d->help);
     if (object) json_dumpf(object, p->to, JSON_COMPACT);
     fputc('\n', p->to);
     json_decref(object);
@@ -38,10 +40,8 @@ static void print_diag(void *user, const mpc_diag *diag) {
     }
     mpc_str text = {0};
     mpc_diag_render(diag, p->sources, p->short_form, p->color, &text);
-    if (text.failed)
-        fprintf(p->to, "%s: %s\n", diag->code ? diag->code : "error", diag->message);
-    else
-        fputs(mpc_str_cstr(&text), p->to);
+    if (text.failed) fprintf(p->to, "%s: %s\n", diag->code ? diag->code : "error", diag->message);
+    else fputs(mpc_str_cstr(&text), p->to);
     mpc_str_free(&text);
 }
 

@@ -1,4 +1,5 @@
-/* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to names here;
+/* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
+ * names here;
  * `*` and `**` in A stand for the same text in B, in order. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include "driver/trainer.h"
 #include "runtime/checkpoint.h"
 
-/* What the wildcards of `glob` stand for in `name`, put into `to`. One wildcard is enough for layers; more are taken literally. */
+/* What the wildcards of `glob` stand for in `name`, put into `to`. One wildcard is enough for layers; more are taken
+ * literally. */
 static bool rename_by(const char *glob, size_t glob_length, const char *to, const char *name, mpc_str *out) {
     const char *star = memchr(glob, '*', glob_length), *target = strchr(to, '*');
     if (!star || !target) {
@@ -19,7 +21,8 @@ static bool rename_by(const char *glob, size_t glob_length, const char *to, cons
     }
     size_t head = (size_t)(star - glob), stars = star[1] == '*' && head + 1 < glob_length ? 2 : 1;
     size_t tail = glob_length - head - stars, length = strlen(name);
-    if (length < head + tail || memcmp(glob, name, head) != 0 || memcmp(star + stars, name + length - tail, tail) != 0) return false;
+    if (length < head + tail || memcmp(glob, name, head) != 0 || memcmp(star + stars, name + length - tail, tail) != 0)
+        return false;
     if (stars == 1 && memchr(name + head, '.', length - tail - head)) return false;
     mpc_str_append_n(out, to, (size_t)(target - to));
     mpc_str_append_n(out, name + head, length - tail - head);
@@ -60,7 +63,9 @@ static void append_name(mpc_str *list, uint32_t *count, const char *name, const 
     ++*count;
 }
 
-static bool is_parameter(const mpc_store_entry *e) { return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0; }
+static bool is_parameter(const mpc_store_entry *e) {
+    return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0;
+}
 
 static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *name, init_lists *l) {
     for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
@@ -102,8 +107,11 @@ static bool judge_lists(mpc_session *s, init_lists *l, uint32_t refused) {
     if (l->fresh_count) mpc_str_printf(&message, "\n missing%s", mpc_str_cstr(&l->fresh));
     if (l->wrong_count) mpc_str_printf(&message, "\n of another shape in the file%s", mpc_str_cstr(&l->wrong));
     if (l->unused_count) mpc_str_printf(&message, "\n not used%s", mpc_str_cstr(&l->unused));
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E401", .message = mpc_str_cstr(&message),
-                     .help = "--rename 'OLD.*=NEW.*' where only names differ, --allow-missing 'NAME.*' to start some afresh"};
+    mpc_diag diag = {
+        .severity = MPC_SEV_ERROR,
+        .code = "E401",
+        .message = mpc_str_cstr(&message),
+        .help = "--rename 'OLD.*=NEW.*' where only names differ, --allow-missing 'NAME.*' to start some afresh"};
     s->sink->emit(s->sink->user, &diag);
     mpc_str_free(&message);
     return false;

@@ -1,4 +1,5 @@
-/* SIGINT, SIGTERM, SIGHUP: the first asks the training loop to finish its step, a second one ends the process at once. */
+/* SIGINT, SIGTERM, SIGHUP: the first asks the training loop to finish its step, a second one ends the process at once.
+ */
 #ifndef MPC_DRIVER_INTERRUPT_H
 #define MPC_DRIVER_INTERRUPT_H
 

@@ -49,13 +49,13 @@ static void optimizer(const mpc_session *s, mpc_str *out) {
     option(out, "eps", o->eps);
     option(out, "decay", o->weight_decay);
     option(out, "clip", t->clip_norm);
-    mpc_str_printf(out, " accumulate=%lld nominal=%lld schedule=%s", (long long)t->accumulate, (long long)t->batch, t->schedule.kind);
+    mpc_str_printf(out, " accumulate=%lld nominal=%lld schedule=%s", (long long)t->accumulate, (long long)t->batch,
+                   t->schedule.kind);
     option(out, "warmup", in_updates(s, t->schedule.warmup));
     option(out, "total", s->total_updates);
     option(out, "final", t->schedule.final);
     mpc_str_append(out, "}");
 }
-
 
 void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
     const mpc_train_config *t = s->train;

@@ -33,7 +33,8 @@ static bool choose_outputs(mpc_table_writer *w, mpc_step *step) {
         w->columns += width_of(step, i);
     }
     if (w->output_count > 0) return true;
-    mpc_error(w->sink, "E359", "this model has no output with a value per row: `output NAME = ...` in the model adds one");
+    mpc_error(w->sink, "E359",
+              "this model has no output with a value per row: `output NAME = ...` in the model adds one");
     return false;
 }
 
@@ -43,10 +44,8 @@ static void write_header(mpc_table_writer *w, const mpc_step *step) {
         int64_t width = width_of(step, w->outputs[k]);
         const char *name = short_name(step, w->outputs[k]);
         for (int64_t i = 0; i < width; i++, comma = ",")
-            if (width == 1 && step->exec->output_types[w->outputs[k]].rank == 1)
-                fprintf(w->to, "%s%s", comma, name);
-            else
-                fprintf(w->to, "%s%s.%" PRId64, comma, name, i);
+            if (width == 1 && step->exec->output_types[w->outputs[k]].rank == 1) fprintf(w->to, "%s%s", comma, name);
+            else fprintf(w->to, "%s%s.%" PRId64, comma, name, i);
     }
     fputc('\n', w->to);
 }
@@ -54,7 +53,9 @@ static void write_header(mpc_table_writer *w, const mpc_step *step) {
 /* Version 1.0 of the .npy format: magic, header length, a Python literal padded to 64 bytes. */
 static void write_npy_header(mpc_table_writer *w, int64_t rows) {
     char header[118];
-    int n = snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }", rows, w->columns);
+    int n =
+        snprintf(header, sizeof header,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }", rows, w->columns);
     memset(header + n, ' ', sizeof header - (size_t)n);
     header[sizeof header - 1] = '\n';
     fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, w->to);
@@ -65,7 +66,8 @@ bool mpc_table_open(mpc_table_writer *w, mpc_step *step, const char *path, int64
     bool to_stdout = !path || strcmp(path, "-") == 0;
     *w = (mpc_table_writer){.sink = step->session->sink, .path = to_stdout ? "standard output" : path, .to = stdout};
     if (!choose_outputs(w, step)) return false;
-    if (!to_stdout) w->form = ends_with(path, ".jsonl") ? MPC_TABLE_JSONL : ends_with(path, ".npy") ? MPC_TABLE_NPY : MPC_TABLE_CSV;
+    if (!to_stdout)
+        w->form = ends_with(path, ".jsonl") ? MPC_TABLE_JSONL : ends_with(path, ".npy") ? MPC_TABLE_NPY : MPC_TABLE_CSV;
     if (!to_stdout) w->to = fopen(path, "wb");
     if (!w->to) {
         mpc_error(w->sink, "E420", "can't write %s: %s", path, strerror(errno));
@@ -78,14 +80,10 @@ bool mpc_table_open(mpc_table_writer *w, mpc_step *step, const char *path, int64
 
 static void append_value(mpc_str *out, mpc_format format, const void *data, int64_t i, bool json) {
     double v = mpc_element_get(format, data, i);
-    if (!mpc_format_is_float(format))
-        mpc_str_printf(out, "%.0f", v);
-    else if (json && !isfinite(v))
-        mpc_str_append(out, "null");
-    else if (format == MPC_FMT_f64)
-        mpc_str_append_double(out, v);
-    else
-        mpc_str_append_float(out, (float)v);
+    if (!mpc_format_is_float(format)) mpc_str_printf(out, "%.0f", v);
+    else if (json && !isfinite(v)) mpc_str_append(out, "null");
+    else if (format == MPC_FMT_f64) mpc_str_append_double(out, v);
+    else mpc_str_append_float(out, (float)v);
 }
 
 static void csv_row(mpc_table_writer *w, mpc_step *step, int64_t row, mpc_str *line) {
@@ -121,7 +119,8 @@ static void json_row(mpc_table_writer *w, mpc_step *step, int64_t row, mpc_str *
         mpc_str_append(line, k ? "," : "{");
         mpc_json_append_string(line, short_name(step, w->outputs[k]));
         mpc_str_append(line, ":");
-        nested(&step->exec->output_types[w->outputs[k]], 1, step->exec->vtable->output(step->exec, w->outputs[k]), &at, line);
+        nested(&step->exec->output_types[w->outputs[k]], 1, step->exec->vtable->output(step->exec, w->outputs[k]), &at,
+               line);
     }
     mpc_str_append(line, "}\n");
 }

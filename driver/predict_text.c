@@ -1,5 +1,5 @@
-/* Text from a token model: the window holds the newest characters from its start on, the logits at the last of them give the next
- * one. What stands after it in the window is filler, which a causal model never looks at. */
+/* Text from a token model: the window holds the newest characters from its start on, the logits at the last of them
+ * give the next one. What stands after it in the window is filler, which a causal model never looks at. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -36,8 +36,10 @@ static bool find_ends(sampler *p) {
         p->window = mpc_type_elements(&e->input_types[p->input]);
         return true;
     }
-    mpc_error(p->step->session->sink, "E359", "to write text, the model needs an output with a score for each of the %lld characters: "
-              "`output logits = logits`", (long long)p->classes);
+    mpc_error(p->step->session->sink, "E359",
+              "to write text, the model needs an output with a score for each of the %lld characters: "
+              "`output logits = logits`",
+              (long long)p->classes);
     return false;
 }
 
@@ -47,7 +49,8 @@ static bool read_prompt(sampler *p) {
         unsigned length;
         int64_t token = mpc_dataset_token_of(p->vocabulary, text, &length);
         if (token < 0 && p->options->prompt) {
-            mpc_error(p->step->session->sink, "E217", "the prompt has `%.*s`, which the training text hasn't", (int)length, text);
+            mpc_error(p->step->session->sink, "E217", "the prompt has `%.*s`, which the training text hasn't",
+                      (int)length, text);
             return false;
         }
         p->tokens[p->count++] = token < 0 ? 0 : (int32_t)token;
@@ -105,7 +108,11 @@ static bool write_text(sampler *p) {
 
 bool mpc_sample_text(mpc_session *s, mpc_step *step, const mpc_dataset *vocabulary) {
     const mpc_options *o = s->cli->options;
-    sampler p = {.step = step, .vocabulary = vocabulary, .options = o, .to = stdout, .classes = mpc_dataset_vocabulary(vocabulary)};
+    sampler p = {.step = step,
+                 .vocabulary = vocabulary,
+                 .options = o,
+                 .to = stdout,
+                 .classes = mpc_dataset_vocabulary(vocabulary)};
     size_t room = strlen(o->prompt ? o->prompt : "\n") + (size_t)o->length + 2;
     p.tokens = mpc_alloc(room * sizeof *p.tokens);
     p.weights = mpc_alloc((size_t)p.classes * sizeof *p.weights);

@@ -38,7 +38,8 @@ static void draw(mpc_progress *p, const mpc_progress_step *s, double now) {
         double left = done > 0 ? elapsed / done * (p->total - (double)s->step) : 0;
         snprintf(eta, sizeof eta, "  ETA %d:%02d", (int)left / 60, (int)left % 60);
     }
-    fprintf(stderr, "\r\033[K%s%s%s step %llu", p->color ? "\033[36m" : "", bar, p->color ? "\033[0m" : "", (unsigned long long)s->step);
+    fprintf(stderr, "\r\033[K%s%s%s step %llu", p->color ? "\033[36m" : "", bar, p->color ? "\033[0m" : "",
+            (unsigned long long)s->step);
     if (p->total > 0) fprintf(stderr, "/%.0f", p->total);
     fprintf(stderr, "  %.0f rows/s%s  loss %.4f", elapsed > 0 ? p->rows / elapsed : 0, eta, p->smooth);
     if (s->has_scale) fprintf(stderr, "  scale %.0f, %.0f skipped", s->scale, s->skipped);

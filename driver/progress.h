@@ -7,11 +7,11 @@
 
 typedef struct mpc_progress {
     bool terminal, color, shown; /* shown: a bar stands on the current line */
-    double total; /* steps; 0: not known */
-    double started, last; /* seconds */
-    uint64_t first_step; /* of this process */
-    double rows; /* since start */
-    double smooth; /* loss */
+    double total;                /* steps; 0: not known */
+    double started, last;        /* seconds */
+    uint64_t first_step;         /* of this process */
+    double rows;                 /* since start */
+    double smooth;               /* loss */
     bool has_smooth;
 } mpc_progress;
 

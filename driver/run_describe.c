@@ -1,4 +1,5 @@
-/* What was run: the model file, its completed form, the settings, the host. run.json's `settings` are what a resume is compared with. */
+/* What was run: the model file, its completed form, the settings, the host. run.json's `settings` are what a resume is
+ * compared with. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -13,7 +14,9 @@
 #include "driver/run_folder.h"
 #include "driver/version.h"
 
-static void set_number(json_t *settings, const char *key, double value) { json_object_set_new(settings, key, json_real(value)); }
+static void set_number(json_t *settings, const char *key, double value) {
+    json_object_set_new(settings, key, json_real(value));
+}
 
 static const char *unit_name(mpc_unit unit) {
     static const char *const names[] = {"", " steps", " epochs", " min"};
@@ -68,10 +71,11 @@ static json_t *run_json(mpc_session *s) {
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)mpc_hash_bytes(s->text, s->text_length));
     mpc_str found = {0};
     mpc_runtime_info(&found);
-    json_t *run = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:o}", "schema", 1, "version", MPC_VERSION, "model",
-                            mpc_model_name(s->model), "file", s->cli->options->file, "file_hash", hash, "device",
-                            s->device == MPC_DEVICE_REF ? "ref" : "cpu", "started", when, "host", host.nodename, "arguments",
-                            command_line(s->cli), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
+    json_t *run =
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:o}", "schema", 1, "version", MPC_VERSION,
+                  "model", mpc_model_name(s->model), "file", s->cli->options->file, "file_hash", hash, "device",
+                  s->device == MPC_DEVICE_REF ? "ref" : "cpu", "started", when, "host", host.nodename, "arguments",
+                  command_line(s->cli), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
     mpc_str_free(&found);
     return run;
 }
@@ -104,7 +108,8 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
     mpc_assignment_print(s->assignment, &assignment);
     bool ok = put_str(f, "resolved.mpg", &resolved, s->sink);
     ok = put_str(f, "assignment.txt", &assignment, s->sink) && ok;
-    return ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) && put_json(f, "run.json", run_json(s), s->sink);
+    return ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
+           put_json(f, "run.json", run_json(s), s->sink);
 }
 
 static bool is_changed_key(const mpc_options *o, const char *key) {
@@ -118,12 +123,9 @@ static bool is_changed_key(const mpc_options *o, const char *key) {
 }
 
 static void value_text(const json_t *value, char out[64]) {
-    if (json_is_string(value))
-        snprintf(out, 64, "%s", json_string_value(value));
-    else if (json_is_number(value))
-        snprintf(out, 64, "%.9g", json_number_value(value));
-    else
-        snprintf(out, 64, "nothing");
+    if (json_is_string(value)) snprintf(out, 64, "%s", json_string_value(value));
+    else if (json_is_number(value)) snprintf(out, 64, "%.9g", json_number_value(value));
+    else snprintf(out, 64, "nothing");
 }
 
 static uint32_t list_changes(const mpc_options *o, const json_t *old, json_t *now, bool allowed, mpc_str *out) {
@@ -156,8 +158,8 @@ static void note_changes(const mpc_session *s, const json_t *old, json_t *now, u
     if (list_changes(s->cli->options, old, now, true, &text) > 0) {
         const mpc_quantity *w = &s->train->schedule.warmup;
         double warmup = w->unit == MPC_UNIT_EPOCHS ? w->value * (double)s->updates_per_epoch : w->value;
-        fprintf(stderr, "changed:%s\nlearning rate after step %llu: %.4g\n", mpc_str_cstr(&text), (unsigned long long)step,
-                rate_at(s->train, warmup, s->total_updates, (double)step));
+        fprintf(stderr, "changed:%s\nlearning rate after step %llu: %.4g\n", mpc_str_cstr(&text),
+                (unsigned long long)step, rate_at(s->train, warmup, s->total_updates, (double)step));
     }
     mpc_str_free(&text);
 }
@@ -165,9 +167,11 @@ static void note_changes(const mpc_session *s, const json_t *old, json_t *now, u
 static bool refuse_changes(const mpc_run_folder *f, mpc_session *s, const json_t *old, json_t *now) {
     mpc_str message = {0}, lines = {0};
     uint32_t count = list_changes(s->cli->options, old, now, false, &lines);
-    mpc_str_printf(&message, "%u setting%s differ%s from those of %s%s", count, count == 1 ? "" : "s", count == 1 ? "s" : "",
-                   mpc_str_cstr(&f->path), mpc_str_cstr(&lines));
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E353", .message = mpc_str_cstr(&message),
+    mpc_str_printf(&message, "%u setting%s differ%s from those of %s%s", count, count == 1 ? "" : "s",
+                   count == 1 ? "s" : "", mpc_str_cstr(&f->path), mpc_str_cstr(&lines));
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E353",
+                     .message = mpc_str_cstr(&message),
                      .help = "leave them as they were, or say --change KEY=VALUE for each to go on with another value"};
     if (count) s->sink->emit(s->sink->user, &diag);
     mpc_str_free(&message);

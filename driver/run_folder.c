@@ -1,5 +1,5 @@
-/* Making and finding run folders. A folder is claimed by mkdir, which only one of two processes can win; --overwrite removes the
- * files that a run writes and nothing else. */
+/* Making and finding run folders. A folder is claimed by mkdir, which only one of two processes can win; --overwrite
+ * removes the files that a run writes and nothing else. */
 #include "driver/run_folder.h"
 
 #include <dirent.h>
@@ -58,8 +58,9 @@ static bool is_empty(const char *path) {
 }
 
 static bool remove_run(const char *path, const mpc_sink *sink) {
-    static const char *const files[] = {"model.mpg",    "resolved.mpg", "run.json",         "assignment.txt",  "profile.json",
-                                        "log.jsonl",    "metrics.json", "checkpoints/best", "checkpoints/last"};
+    static const char *const files[] = {"model.mpg",      "resolved.mpg",     "run.json",
+                                        "assignment.txt", "profile.json",     "log.jsonl",
+                                        "metrics.json",   "checkpoints/best", "checkpoints/last"};
     mpc_str name = {0};
     bool ok = true;
     mpc_str_printf(&name, "%s/checkpoints", path);
@@ -76,7 +77,10 @@ static bool remove_run(const char *path, const mpc_sink *sink) {
 static bool take_given(mpc_run_folder *f, mpc_session *s) {
     const mpc_options *o = s->cli->options;
     if (!is_empty(o->out) && !o->overwrite) {
-        mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E351", .message = "this folder is not empty", .place = o->out,
+        mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                         .code = "E351",
+                         .message = "this folder is not empty",
+                         .place = o->out,
                          .help = "another --out, or --overwrite to start afresh there, or --resume to go on"};
         s->sink->emit(s->sink->user, &diag);
         return false;
@@ -121,7 +125,8 @@ void mpc_run_folder_free(mpc_run_folder *f) {
     mpc_str_free(&f->log);
 }
 
-bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size, const mpc_sink *sink) {
+bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size,
+                        const mpc_sink *sink) {
     mpc_str path = {0};
     mpc_str_printf(&path, "%s/%s", mpc_str_cstr(&f->path), name);
     bool ok = path.failed ? no_memory(sink) : mpc_file_replace(path.data, text, size, sink) == MPC_OK;

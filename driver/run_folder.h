@@ -21,7 +21,8 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
 /* Compares the settings with those in run.json; what differs must be allowed by --change (E353). */
 bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s, uint64_t step);
 
-/* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if there is one). */
+/* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if
+ * there is one). */
 bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink);
 
 #endif

@@ -1,5 +1,6 @@
-/* The log's lines are written by hand, not through a JSON library: a line a step must cost next to nothing. Resuming cuts the file by
- * the step that its lines carry, not by a stored length, since lengths depend on times and a checkpoint must not. */
+/* The log's lines are written by hand, not through a JSON library: a line a step must cost next to nothing. Resuming
+ * cuts the file by the step that its lines carry, not by a stored length, since lengths depend on times and a
+ * checkpoint must not. */
 #include "driver/run_log.h"
 
 #include <errno.h>
@@ -10,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/data/dataset_impl.h"
 #include "base/alloc.h"
+#include "runtime/data/dataset_impl.h"
 
 enum { LARGE = 1 << 15 };
 
-static mpc_status log_error(const mpc_log *log) { return mpc_error(log->sink, "E420", "can't write %s: %s", log->path, strerror(errno)); }
+static mpc_status log_error(const mpc_log *log) {
+    return mpc_error(log->sink, "E420", "can't write %s: %s", log->path, strerror(errno));
+}
 
 /* Whether a line stays when the run goes on after `step`. */
 static bool keeps_line(const char *line, size_t length, int64_t step) {
@@ -59,12 +62,9 @@ void mpc_json_append_string(mpc_str *out, const char *text) {
     mpc_str_append_n(out, "\"", 1);
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            mpc_str_printf(out, "\\%c", c);
-        else if (c < 0x20)
-            mpc_str_printf(out, "\\u%04x", c);
-        else
-            mpc_str_append_n(out, text, 1);
+        if (c == '"' || c == '\\') mpc_str_printf(out, "\\%c", c);
+        else if (c < 0x20) mpc_str_printf(out, "\\u%04x", c);
+        else mpc_str_append_n(out, text, 1);
     }
     mpc_str_append_n(out, "\"", 1);
 }
@@ -94,7 +94,8 @@ static bool finite_or_null(mpc_log *log, const char *key, double value) {
 void mpc_log_number(mpc_log *log, const char *key, double value) {
     if (!finite_or_null(log, key, value)) return;
     char text[32];
-    int n = snprintf(text, sizeof text, "%.7g", value); /* the shortest exact form costs ten times as much, five times a line */
+    int n = snprintf(text, sizeof text, "%.7g",
+                     value); /* the shortest exact form costs ten times as much, five times a line */
     mpc_str_append_n(&log->buffer, text, (size_t)n);
 }
 

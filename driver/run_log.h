@@ -9,14 +9,14 @@ typedef struct mpc_log {
     int fd; /* -1: closed */
     const char *path;
     const mpc_sink *sink;
-    mpc_str buffer; /* whole lines, and the one being written */
+    mpc_str buffer;    /* whole lines, and the one being written */
     mpc_str nonfinite; /* keys of this line that are null because JSON has no NaN */
 } mpc_log;
 
 /* `resume_step` >= 0: keeps what belongs to steps up to it. -1: a new file. */
 mpc_status mpc_log_open(mpc_log *log, const char *path, int64_t resume_step, const mpc_sink *sink);
 void mpc_log_begin(mpc_log *log, const char *type);
-void mpc_log_number(mpc_log *log, const char *key, double value); /* 7 digits */
+void mpc_log_number(mpc_log *log, const char *key, double value);            /* 7 digits */
 void mpc_log_fixed(mpc_log *log, const char *key, double value, int digits); /* times and rates */
 void mpc_log_int(mpc_log *log, const char *key, int64_t value);
 void mpc_log_text(mpc_log *log, const char *key, const char *value);

@@ -1,4 +1,5 @@
-/* Evaluation must not move training: the evaluation graph changes no state but the counter of random draws, which is put back. */
+/* Evaluation must not move training: the evaluation graph changes no state but the counter of random draws, which is
+ * put back. */
 #include "driver/runner.h"
 
 #include <string.h>

@@ -20,7 +20,8 @@ typedef struct mpc_runners {
 mpc_runner *mpc_runners_get(mpc_runners *r, mpc_phase phase, int64_t batch); /* NULL after diagnostics */
 void mpc_runners_deinit(mpc_runners *r);
 
-/* Runs a split through the evaluation graph in the order of its rows. Leaves every state as it was. `d` must be bound. */
+/* Runs a split through the evaluation graph in the order of its rows. Leaves every state as it was. `d` must be bound.
+ */
 bool mpc_evaluate_split(mpc_runners *r, const mpc_dataset *d, mpc_totals *out);
 
 #endif

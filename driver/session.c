@@ -1,4 +1,5 @@
-/* Opening and closing a session. Everything is owned here and freed in reverse order; a half-opened session can be closed. */
+/* Opening and closing a session. Everything is owned here and freed in reverse order; a half-opened session can be
+ * closed. */
 #include "driver/session.h"
 
 #include <string.h>
@@ -42,7 +43,10 @@ static uint32_t read_model_file(mpc_session *s) {
 }
 
 bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
-    *s = (mpc_session){.cli = cli, .sink = &cli->sink, .sources = cli->sources, .verify_each = cli->options->verify_each,
+    *s = (mpc_session){.cli = cli,
+                       .sink = &cli->sink,
+                       .sources = cli->sources,
+                       .verify_each = cli->options->verify_each,
                        .time_passes = cli->options->time_passes};
     if (!choose_device(s)) return false;
     uint32_t file = read_model_file(s);

@@ -1,5 +1,5 @@
-/* A session: one model file with its settings, data, precision assignment, states and compiled steps. This is where the layers meet:
- * frontend makes a graph, passes rewrite it, codegen makes a program, a device runs it. */
+/* A session: one model file with its settings, data, precision assignment, states and compiled steps. This is where the
+ * layers meet: frontend makes a graph, passes rewrite it, codegen makes a program, a device runs it. */
 #ifndef MPC_DRIVER_SESSION_H
 #define MPC_DRIVER_SESSION_H
 
@@ -9,7 +9,13 @@
 #include "runtime/data.h"
 #include "runtime/device.h"
 
-typedef enum mpc_split { MPC_SPLIT_TRAIN, MPC_SPLIT_VALID, MPC_SPLIT_TEST, MPC_SPLIT_PREDICT, MPC_SPLIT_COUNT } mpc_split;
+typedef enum mpc_split {
+    MPC_SPLIT_TRAIN,
+    MPC_SPLIT_VALID,
+    MPC_SPLIT_TEST,
+    MPC_SPLIT_PREDICT,
+    MPC_SPLIT_COUNT
+} mpc_split;
 const char *mpc_split_name(mpc_split split);
 bool mpc_split_find(const char *name, mpc_split *split);
 
@@ -45,8 +51,8 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli);
 void mpc_session_close(mpc_session *s);
 
 /* ---- data (session_data.c) ---- */
-/* The dataset of a split, opened on first use with everything it depends on; NULL with *missing set when the file has no such split,
- * NULL with a diagnostic otherwise. */
+/* The dataset of a split, opened on first use with everything it depends on; NULL with *missing set when the file has
+ * no such split, NULL with a diagnostic otherwise. */
 mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing);
 bool mpc_session_has_split(const mpc_session *s, mpc_split split);
 /* Columns, names and vocabulary of an opened dataset as facts for elaboration. */
@@ -59,8 +65,15 @@ bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train);
 mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path);
 
 /* ---- pipelines (pipeline_text.c) ---- */
-typedef enum mpc_stage { MPC_STAGE_PARSED, MPC_STAGE_GRAD, MPC_STAGE_AUTOCAST, MPC_STAGE_LOWERED, MPC_STAGE_FUSED, MPC_STAGE_FINAL,
-                          MPC_STAGE_DECIDED /* autocast alone: decisions beside the graph */ } mpc_stage;
+typedef enum mpc_stage {
+    MPC_STAGE_PARSED,
+    MPC_STAGE_GRAD,
+    MPC_STAGE_AUTOCAST,
+    MPC_STAGE_LOWERED,
+    MPC_STAGE_FUSED,
+    MPC_STAGE_FINAL,
+    MPC_STAGE_DECIDED /* autocast alone: decisions beside the graph */
+} mpc_stage;
 bool mpc_stage_find(const char *name, mpc_stage *stage);
 /* Appends the pipeline of a phase up to a stage, with the options that the train section asks for. */
 void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out);
@@ -76,7 +89,7 @@ typedef struct mpc_step { /* one phase at one batch size, ready to run */
     mpc_data_field *fields; /* what a dataset must be bound to */
     uint32_t field_count;
     uint32_t *field_of; /* by executor input; MPC_NONE: a control input */
-    uint32_t flush; /* executor input with source control:flush; MPC_NONE */
+    uint32_t flush;     /* executor input with source control:flush; MPC_NONE */
 } mpc_step;
 
 /* Graph of a phase after a stage's passes. The caller destroys it. NULL after diagnostics. */

@@ -1,5 +1,5 @@
-/* Splits of the data section as datasets. A source that others are split from is opened once; each `split` takes its part from what
- * is left, in the order of the file, and the source keeps the rest. */
+/* Splits of the data section as datasets. A source that others are split from is opened once; each `split` takes its
+ * part from what is left, in the order of the file, and the source keeps the rest. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,9 @@ static const mpc_data_source *find_source(const mpc_session *s, const char *spli
     return NULL;
 }
 
-bool mpc_session_has_split(const mpc_session *s, mpc_split split) { return find_source(s, mpc_split_name(split)) != NULL; }
+bool mpc_session_has_split(const mpc_session *s, mpc_split split) {
+    return find_source(s, mpc_split_name(split)) != NULL;
+}
 
 static mpc_dataset *own(mpc_session *s, mpc_dataset *d) {
     if (!d) return NULL;
@@ -41,8 +43,9 @@ static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const
         const mpc_dataset *like = vocabulary_of_training(s, split, &failed);
         return failed ? NULL : own(s, mpc_dataset_open_text(path, source->length, like, s->sink));
     }
-    mpc_csv_options options = {
-        .header = source->header, .delimiter = source->delimiter, .keep_nonfinite = strcmp(s->train->nonfinite, "keep") == 0};
+    mpc_csv_options options = {.header = source->header,
+                               .delimiter = source->delimiter,
+                               .keep_nonfinite = strcmp(s->train->nonfinite, "keep") == 0};
     return own(s, mpc_dataset_open_csv(path, &options, s->sink));
 }
 
@@ -51,7 +54,8 @@ static mpc_dataset *carve(mpc_session *s, const char *name, mpc_dataset *d) {
     for (size_t i = 0; d && i < mpc_model_source_count(s->model); i++) {
         const mpc_data_source *source = mpc_model_source(s->model, i);
         mpc_split part;
-        if (source->kind != MPC_SOURCE_SPLIT || strcmp(source->of, name) != 0 || !mpc_split_find(source->split, &part)) continue;
+        if (source->kind != MPC_SOURCE_SPLIT || strcmp(source->of, name) != 0 || !mpc_split_find(source->split, &part))
+            continue;
         mpc_dataset *taken = own(s, mpc_dataset_split(d, source->fraction, source->seed, false));
         mpc_dataset *rest = taken ? own(s, mpc_dataset_split(d, source->fraction, source->seed, true)) : NULL;
         if (!rest) mpc_error(s->sink, "E901", "not enough memory to split the data");
@@ -80,7 +84,9 @@ mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing) {
         mpc_split of;
         bool none = true;
         if (!mpc_split_find(source->of, &of) || of == split || !mpc_session_split(s, of, &none)) {
-            if (none) mpc_error_at(s->sink, "E355", source->span, "`%s` is split from `%s`, which the data section has not", source->split, source->of);
+            if (none)
+                mpc_error_at(s->sink, "E355", source->span, "`%s` is split from `%s`, which the data section has not",
+                             source->split, source->of);
             return NULL;
         }
         return check_rows(s, split) ? s->splits[split] : NULL;
@@ -98,7 +104,8 @@ mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path) {
         if (source && source->kind == MPC_SOURCE_SPLIT) source = NULL;
     }
     if (!source) {
-        mpc_error(s->sink, "E355", "the data section says nothing of how to read %s: it has no source of its own", path);
+        mpc_error(s->sink, "E355", "the data section says nothing of how to read %s: it has no source of its own",
+                  path);
         return NULL;
     }
     return open_as(s, source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, "predict");
@@ -130,7 +137,8 @@ bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
     if (t->length.unit != MPC_UNIT_MINUTES) return true;
     s->total_updates = 0;
     if (strcmp(t->schedule.kind, "constant") == 0) return true;
-    mpc_error(s->sink, "E357", "a %s schedule needs a length in steps or epochs: how many steps a time gives isn't known before",
+    mpc_error(s->sink, "E357",
+              "a %s schedule needs a length in steps or epochs: how many steps a time gives isn't known before",
               t->schedule.kind);
     return false;
 }

@@ -64,7 +64,8 @@ void mpc_totals_add(mpc_totals *t, const mpc_meter *m, mpc_step *step) {
     double *nums = loss_counts + t->loss_count, *dens = nums + t->metric_count;
     add_weighted(&t->loss, &t->count, mpc_step_scalar(step, m->loss, NAN), mpc_step_scalar(step, m->count, 1));
     for (uint32_t k = 0; k < t->loss_count; k++)
-        add_weighted(&loss_sums[k], &loss_counts[k], mpc_step_scalar(step, m->losses[k], NAN), mpc_step_scalar(step, m->counts[k], 1));
+        add_weighted(&loss_sums[k], &loss_counts[k], mpc_step_scalar(step, m->losses[k], NAN),
+                     mpc_step_scalar(step, m->counts[k], 1));
     for (uint32_t k = 0; k < t->metric_count; k++) {
         nums[k] += mpc_step_scalar(step, m->nums[k], 0);
         dens[k] += mpc_step_scalar(step, m->dens[k], 0);

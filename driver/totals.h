@@ -1,5 +1,5 @@
-/* Figures over many batches: every mean is weighted by the number of elements that counted, so a smaller last batch and masked
- * elements weigh what they should. */
+/* Figures over many batches: every mean is weighted by the number of elements that counted, so a smaller last batch and
+ * masked elements weigh what they should. */
 #ifndef MPC_DRIVER_TOTALS_H
 #define MPC_DRIVER_TOTALS_H
 
@@ -8,7 +8,7 @@
 typedef struct mpc_meter { /* where a step's outputs hold what: indices of executor outputs, MPC_NONE where absent */
     uint32_t loss, count;
     uint32_t *losses, *counts; /* by loss of the model */
-    uint32_t *nums, *dens; /* by metric */
+    uint32_t *nums, *dens;     /* by metric */
 } mpc_meter;
 
 bool mpc_meter_init(mpc_meter *m, const mpc_step *step);
@@ -18,7 +18,7 @@ typedef struct mpc_totals {
     const mpc_model *model;
     uint32_t loss_count, metric_count;
     double loss, count; /* sum of mean * count; sum of counts */
-    double *sums; /* loss sums, loss counts, metric nums, metric dens */
+    double *sums;       /* loss sums, loss counts, metric nums, metric dens */
 } mpc_totals;
 
 bool mpc_totals_init(mpc_totals *t, const mpc_model *model);

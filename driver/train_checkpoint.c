@@ -1,5 +1,5 @@
-/* Checkpoints of a training and going on from one. What the loop keeps beside states and cursor travels as JSON in the cursor's
- * `extra`, with doubles as hexadecimal text: exact, and NaN and infinity have a form. */
+/* Checkpoints of a training and going on from one. What the loop keeps beside states and cursor travels as JSON in the
+ * cursor's `extra`, with doubles as hexadecimal text: exact, and NaN and infinity have a form. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -29,8 +29,9 @@ static char *extra_text(const mpc_trainer *t) {
     json_array_append_new(list, hex(sums->loss));
     json_array_append_new(list, hex(sums->count));
     for (size_t i = 0; i < sum_count(sums); i++) json_array_append_new(list, hex(sums->sums[i]));
-    json_t *extra = json_pack("{s:b, s:o, s:o, s:I, s:I, s:o}", "has_best", t->best.known, "best", hex(t->best.value), "best_loss",
-                              hex(t->best.loss), "best_step", (json_int_t)t->best.step, "stale", (json_int_t)t->best.stale, "since_eval", list);
+    json_t *extra = json_pack("{s:b, s:o, s:o, s:I, s:I, s:o}", "has_best", t->best.known, "best", hex(t->best.value),
+                              "best_loss", hex(t->best.loss), "best_step", (json_int_t)t->best.step, "stale",
+                              (json_int_t)t->best.stale, "since_eval", list);
     char *text = extra ? json_dumps(extra, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(extra);
     return text;
@@ -51,7 +52,8 @@ static bool read_extra(mpc_trainer *t, const char *text) {
         sums->count = unhex(json_array_get(list, 1));
         for (size_t i = 0; i < sum_count(sums); i++) sums->sums[i] = unhex(json_array_get(list, i + 2));
     } else {
-        mpc_error(t->session->sink, "E415", "the checkpoint of step %" PRIu64 " lacks the training loop's own state", t->cursor.step);
+        mpc_error(t->session->sink, "E415", "the checkpoint of step %" PRIu64 " lacks the training loop's own state",
+                  t->cursor.step);
     }
     json_decref(extra);
     return ok;

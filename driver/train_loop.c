@@ -1,6 +1,6 @@
-/* The training loop. A window is what one update takes: `accumulate` micro-batches, fewer at the end of an epoch. Everything that
- * decides the course of a training (order, batches, when to evaluate) follows from the seed and the cursor, so a run that was
- * killed and resumed ends in the same bytes. */
+/* The training loop. A window is what one update takes: `accumulate` micro-batches, fewer at the end of an epoch.
+ * Everything that decides the course of a training (order, batches, when to evaluate) follows from the seed and the
+ * cursor, so a run that was killed and resumed ends in the same bytes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,8 @@ static bool choose_monitor(mpc_trainer *t) {
     char split[16] = "";
     if (dot && dot - text < (int)sizeof split) memcpy(split, text, (size_t)(dot - text));
     mpc_split found = MPC_SPLIT_PREDICT;
-    bool ok = dot && mpc_split_find(split, &found) && found <= MPC_SPLIT_VALID && t->data[found] && known_figure(t, dot + 1);
+    bool ok =
+        dot && mpc_split_find(split, &found) && found <= MPC_SPLIT_VALID && t->data[found] && known_figure(t, dot + 1);
     if (!ok) {
         mpc_error(t->session->sink, "E354", "monitor = %s names no figure of the training or valid split", text);
         return false;
@@ -59,7 +60,8 @@ static bool choose_monitor(mpc_trainer *t) {
 static bool prepare_steps(mpc_trainer *t) {
     mpc_session *s = t->session;
     int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
-    mpc_runner *nominal = mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
+    mpc_runner *nominal =
+        mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal) return false;
     for (int i = 0; i <= MPC_SPLIT_TEST; i++)
         if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;
@@ -67,11 +69,16 @@ static bool prepare_steps(mpc_trainer *t) {
 }
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
-    *t = (mpc_trainer){.session = s, .train = s->train, .runners = {.session = s}, .log = {.fd = -1}, .reason = "length",
+    *t = (mpc_trainer){.session = s,
+                       .train = s->train,
+                       .runners = {.session = s},
+                       .log = {.fd = -1},
+                       .reason = "length",
                        .saved_step = UINT64_MAX};
     t->cursor.seed = s->train->seed;
     double begin = mpc_now();
-    if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) || !mpc_totals_init(&t->evaluated, s->model))
+    if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) ||
+        !mpc_totals_init(&t->evaluated, s->model))
         return out_of_memory(t);
     if (!open_splits(t) || !choose_monitor(t) || !prepare_steps(t)) return false;
     t->prepare_seconds = mpc_now() - begin;
@@ -173,10 +180,8 @@ static bool judge(mpc_trainer *t) {
     double loss = mpc_totals_loss(totals);
     bool better = !isnan(value) && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
     if (t->best.known && value == t->best.value) better = loss < t->best.loss; /* counted figures often tie */
-    if (better)
-        t->best = (mpc_best){.known = true, .value = value, .loss = loss, .step = t->cursor.step};
-    else
-        t->best.stale++;
+    if (better) t->best = (mpc_best){.known = true, .value = value, .loss = loss, .step = t->cursor.step};
+    else t->best.stale++;
     return better;
 }
 
@@ -185,7 +190,8 @@ static bool evaluate(mpc_trainer *t, bool *better) {
     if (valid && !mpc_evaluate_split(&t->runners, valid, &t->evaluated)) return false;
     *better = judge(t);
     bool ok = valid ? mpc_report_eval(t, MPC_SPLIT_VALID, &t->evaluated, mpc_dataset_rows(valid), *better)
-                    : mpc_report_eval(t, MPC_SPLIT_TRAIN, &t->since_eval, mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]), *better);
+                    : mpc_report_eval(t, MPC_SPLIT_TRAIN, &t->since_eval, mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]),
+                                      *better);
     mpc_totals_clear(&t->since_eval);
     return ok;
 }
@@ -193,7 +199,9 @@ static bool evaluate(mpc_trainer *t, bool *better) {
 /* Evaluation and checkpoint, when they are due after a window. */
 static bool between_windows(mpc_trainer *t, bool last) {
     bool better = false, save = last;
-    if ((is_due(t, t->train->eval_every, &t->last_eval_time) || (last && !mpc_interrupt_signal())) && !evaluate(t, &better)) return false;
+    if ((is_due(t, t->train->eval_every, &t->last_eval_time) || (last && !mpc_interrupt_signal())) &&
+        !evaluate(t, &better))
+        return false;
     if (is_due(t, t->train->save_every, &t->last_save_time)) save = true;
     return save || better ? mpc_trainer_save(t, better) : true;
 }
@@ -229,7 +237,8 @@ static bool load_best(mpc_trainer *t) {
     if (!t->best.known || t->best.step == t->cursor.step) return true;
     mpc_str path = {0};
     mpc_str_printf(&path, "%s/step-%08" PRIu64, t->folder.checkpoints.data, t->best.step);
-    bool ok = !path.failed && mpc_checkpoint_load(path.data, t->session->store, MPC_LOAD_WEIGHTS, NULL, t->session->sink) == MPC_OK;
+    bool ok = !path.failed &&
+              mpc_checkpoint_load(path.data, t->session->store, MPC_LOAD_WEIGHTS, NULL, t->session->sink) == MPC_OK;
     mpc_str_free(&path);
     return ok;
 }
@@ -256,7 +265,8 @@ static bool final_figures(mpc_trainer *t) {
 static int finish(mpc_trainer *t) {
     mpc_progress_end(&t->progress);
     if (mpc_interrupt_signal()) {
-        fprintf(stderr, "stopped by a signal after step %" PRIu64 "; go on with --resume %s\n", t->cursor.step, t->folder.path.data);
+        fprintf(stderr, "stopped by a signal after step %" PRIu64 "; go on with --resume %s\n", t->cursor.step,
+                t->folder.path.data);
         return mpc_report_end(t) ? MPC_EXIT_SIGNAL + mpc_interrupt_signal() : MPC_EXIT_FAILED;
     }
     if (t->stopped) return mpc_report_end(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;
@@ -270,7 +280,8 @@ int mpc_trainer_run(mpc_trainer *t) {
     mpc_progress_start(&t->progress, t->session->total_updates, t->cursor.step);
     bool ok = true;
     if (!is_finished(t))
-        while (train_window(t, &ok)) {}
+        while (train_window(t, &ok)) {
+        }
     if (ok) return finish(t);
     mpc_progress_end(&t->progress);
     mpc_log_flush(&t->log);

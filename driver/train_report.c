@@ -37,8 +37,9 @@ bool mpc_report_run(mpc_trainer *t) {
     char count[32];
     grouped(elements, count);
     double bytes = memory_bytes(t);
-    fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count, t->train->precision,
-            s->device == MPC_DEVICE_REF ? "ref" : "cpu", bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed, t->folder.path.data);
+    fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
+            t->train->precision, s->device == MPC_DEVICE_REF ? "ref" : "cpu", bytes < 1e6 ? 3 : 1, bytes / 1e6,
+            t->train->seed, t->folder.path.data);
     if (t->cursor.step > 0) {
         fprintf(stderr, "going on after step %" PRIu64 "\n", t->cursor.step);
         return true; /* the log has its first line already */
@@ -119,22 +120,23 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     return true;
 }
 
-static bool is_fraction(const mpc_metric_info *metric, double value) { return metric->higher_is_better && value >= 0 && value <= 1; }
+static bool is_fraction(const mpc_metric_info *metric, double value) {
+    return metric->higher_is_better && value >= 0 && value <= 1;
+}
 
 /* "accuracy 97.8 %" */
 static void append_metric(mpc_str *out, const mpc_totals *totals, uint32_t k) {
     const mpc_metric_info *metric = mpc_model_metric(totals->model, k);
     double value = mpc_totals_metric_at(totals, k);
-    if (is_fraction(metric, value))
-        mpc_str_printf(out, "%s %.1f %%", metric->name, 100 * value);
-    else
-        mpc_str_printf(out, "%s %.4g", metric->name, value);
+    if (is_fraction(metric, value)) mpc_str_printf(out, "%s %.1f %%", metric->name, 100 * value);
+    else mpc_str_printf(out, "%s %.4g", metric->name, value);
 }
 
 static void append_figures(mpc_str *out, const mpc_totals *totals, const char *before, const char *after) {
     mpc_str_printf(out, "%sloss %.4g%s", before, mpc_totals_loss(totals), after);
     for (uint32_t k = 0; totals->loss_count > 1 && k < totals->loss_count; k++)
-        mpc_str_printf(out, "%sloss.%s %.4g%s", before, mpc_model_loss(totals->model, k), mpc_totals_loss_at(totals, k), after);
+        mpc_str_printf(out, "%sloss.%s %.4g%s", before, mpc_model_loss(totals->model, k), mpc_totals_loss_at(totals, k),
+                       after);
     for (int fractions = 0; fractions < 2; fractions++) /* an accuracy comes last */
         for (uint32_t k = 0; k < totals->metric_count; k++) {
             if (mpc_model_metric(totals->model, k)->higher_is_better != (fractions == 1)) continue;
@@ -170,8 +172,8 @@ bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, 
     append_figures(&text, totals, "  ", "");
     double rows_total = rows_of(t);
     mpc_progress_line(&t->progress, "step %" PRIu64 "  epoch %.4g  %s%s%s", t->cursor.step,
-                      (double)t->cursor.epoch + (double)t->cursor.row / rows_total, mpc_split_name(split), mpc_str_cstr(&text),
-                      best ? "  best" : "");
+                      (double)t->cursor.epoch + (double)t->cursor.row / rows_total, mpc_split_name(split),
+                      mpc_str_cstr(&text), best ? "  best" : "");
     mpc_str_free(&text);
     return true;
 }
@@ -187,14 +189,16 @@ static json_t *figures_json(const mpc_totals *totals, int64_t rows) {
         json_object_set_new(object, key, number_or_null(mpc_totals_loss_at(totals, k)));
     }
     for (uint32_t k = 0; k < totals->metric_count; k++)
-        json_object_set_new(object, mpc_model_metric(totals->model, k)->name, number_or_null(mpc_totals_metric_at(totals, k)));
+        json_object_set_new(object, mpc_model_metric(totals->model, k)->name,
+                            number_or_null(mpc_totals_metric_at(totals, k)));
     json_object_set_new(object, "n", json_integer(rows));
     return object;
 }
 
 bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_rows) {
     const mpc_dataset *valid = t->data[MPC_SPLIT_VALID];
-    json_t *object = json_pack("{s:i, s:I, s:I}", "schema", 1, "step", (json_int_t)t->cursor.step, "epochs", (json_int_t)t->cursor.epoch);
+    json_t *object = json_pack("{s:i, s:I, s:I}", "schema", 1, "step", (json_int_t)t->cursor.step, "epochs",
+                               (json_int_t)t->cursor.epoch);
     if (t->best.known) {
         json_object_set_new(object, "best_step", json_integer((json_int_t)t->best.step));
         json_object_set_new(object, "best", number_or_null(t->best.value));
@@ -216,10 +220,11 @@ bool mpc_report_profile(mpc_trainer *t) {
     mpc_memory_report memory = {0};
     mpc_exec_memory(step->exec, &memory);
     double windows = fmax((double)t->windows_run, 1);
-    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f}", "schema", 1, "state_bytes", (json_int_t)memory.state_bytes,
-                               "arena_bytes", (json_int_t)memory.arena_bytes, "workspace_bytes", (json_int_t)memory.workspace_bytes,
-                               "prepare_s", t->prepare_seconds, "steps_run", (json_int_t)t->windows_run, "step_ms",
-                               1e3 * t->all_step_seconds / windows, "wait_ms", 1e3 * t->all_wait_seconds / windows);
+    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:f, s:I, s:f, s:f}", "schema", 1, "state_bytes",
+                               (json_int_t)memory.state_bytes, "arena_bytes", (json_int_t)memory.arena_bytes,
+                               "workspace_bytes", (json_int_t)memory.workspace_bytes, "prepare_s", t->prepare_seconds,
+                               "steps_run", (json_int_t)t->windows_run, "step_ms", 1e3 * t->all_step_seconds / windows,
+                               "wait_ms", 1e3 * t->all_wait_seconds / windows);
     if (step->program) {
         json_object_set_new(object, "launches", json_integer(step->program->launch_count));
         json_object_set_new(object, "kernels", json_integer(step->program->kernel_count));
@@ -259,7 +264,8 @@ bool mpc_report_stop(mpc_trainer *t, mpc_runner *r) {
     snprintf(message, sizeof message, "training stopped at step %" PRIu64 ": %s", t->cursor.step, cause_of_stop(t));
     if (loc.file) snprintf(place, sizeof place, "%s:%u:%u", mpc_sym_text(s->ctx, loc.file), loc.line, loc.column);
     bool found = status == MPC_OK && what.length > 0;
-    mpc_label note = {.text = found ? what.data : "the values that can still be read are finite: the scale or the update was not"};
+    mpc_label note = {.text = found ? what.data
+                                    : "the values that can still be read are finite: the scale or the update was not"};
     mpc_diag diag = {.severity = MPC_SEV_ERROR,
                      .code = "E360",
                      .message = message,

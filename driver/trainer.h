@@ -23,9 +23,9 @@ typedef struct mpc_trainer {
     mpc_log log;
     mpc_progress progress;
     mpc_dataset *data[MPC_SPLIT_COUNT]; /* NULL: no such split */
-    mpc_split monitor_split; /* TRAIN: the mean since the last evaluation */
-    const char *monitor; /* "loss", "loss.ce", "accuracy" */
-    uint32_t *order; /* rows of this epoch */
+    mpc_split monitor_split;            /* TRAIN: the mean since the last evaluation */
+    const char *monitor;                /* "loss", "loss.ce", "accuracy" */
+    uint32_t *order;                    /* rows of this epoch */
     uint64_t order_epoch;
     bool has_order;
     mpc_cursor cursor; /* step: windows that ended; row: next row of the epoch */
@@ -33,12 +33,12 @@ typedef struct mpc_trainer {
     mpc_best best;
     uint64_t saved_step; /* the newest checkpoint's; UINT64_MAX: none */
     double started, last_eval_time, last_save_time, last_flush;
-    double step_seconds, wait_seconds; /* of this window */
+    double step_seconds, wait_seconds;                          /* of this window */
     double prepare_seconds, all_step_seconds, all_wait_seconds; /* of this process */
     uint64_t windows_run;
     int64_t window_rows;
-    double skipped; /* as of the last record */
-    bool stopped; /* the device refuses to go on */
+    double skipped;     /* as of the last record */
+    bool stopped;       /* the device refuses to go on */
     const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
 } mpc_trainer;
 

@@ -1,6 +1,7 @@
-/* Checkpoint folders. weights.safetensors holds parameters only, state.safetensors every other state that is not derived, and the
- * cursor. A folder gets its final name after everything in it is on disk, so a folder called step-* is always whole; names that
- * begin with "tmp-" are leftovers of a crash. Nothing here depends on time or place: equal runs write equal bytes. */
+/* Checkpoint folders. weights.safetensors holds parameters only, state.safetensors every other state that is not
+ * derived, and the cursor. A folder gets its final name after everything in it is on disk, so a folder called step-* is
+ * always whole; names that begin with "tmp-" are leftovers of a crash. Nothing here depends on time or place: equal
+ * runs write equal bytes. */
 #include "runtime/checkpoint.h"
 
 #include <dirent.h>
@@ -21,9 +22,12 @@ static const char WEIGHTS[] = "weights.safetensors", STATE[] = "state.safetensor
 static bool is_parameter(const mpc_store_entry *e) { return strcmp(e->role, "param") == 0; }
 static bool is_saved(const mpc_store_entry *e) { return e->derived == MPC_FMT_none; }
 
-static mpc_status no_memory(const mpc_sink *sink) { return mpc_error(sink, "E901", "not enough memory for a checkpoint"); }
+static mpc_status no_memory(const mpc_sink *sink) {
+    return mpc_error(sink, "E901", "not enough memory for a checkpoint");
+}
 
-static mpc_status write_part(const char *folder, const char *file, mpc_store *store, const char *const *metadata, const mpc_sink *sink) {
+static mpc_status write_part(const char *folder, const char *file, mpc_store *store, const char *const *metadata,
+                             const mpc_sink *sink) {
     uint32_t n = mpc_store_count(store), count = 0;
     mpc_tensor_view *views = mpc_alloc((n + 1) * sizeof *views);
     mpc_str path = {0};
@@ -50,18 +54,20 @@ static mpc_status write_folder(const char *folder, mpc_store *store, const mpc_c
     snprintf(row, sizeof row, "%" PRIu64, cursor->row);
     snprintf(seed, sizeof seed, "%" PRIu64, cursor->seed);
     const char *weights[] = {"format", "mpc", "step", step, NULL};
-    const char *state[] = {"format", "mpc", "schema", "1", "step", step, "epoch", epoch, "row", row, "seed", seed, "extra",
-                           cursor->extra ? cursor->extra : "", NULL};
+    const char *state[] = {"format", "mpc", "schema", "1",    "step", step,    "epoch",
+                           epoch,    "row", row,      "seed", seed,   "extra", cursor->extra ? cursor->extra : "",
+                           NULL};
     if (mkdir(folder, 0777) != 0) return mpc_error(sink, "E420", "can't make %s: %s", folder, strerror(errno));
     mpc_status status = write_part(folder, WEIGHTS, store, weights, sink);
     return status == MPC_OK ? write_part(folder, STATE, store, state, sink) : status;
 }
 
-/* Gives the finished folder its name. A folder of the same step that is already there (a resumed run passed it again) goes first;
- * until the rename its successor is complete under the temporary name. */
+/* Gives the finished folder its name. A folder of the same step that is already there (a resumed run passed it again)
+ * goes first; until the rename its successor is complete under the temporary name. */
 static mpc_status put_in_place(const char *dir, const char *temporary, const char *final, const mpc_sink *sink) {
     if (rename(temporary, final) != 0) {
-        if (errno != ENOTEMPTY && errno != EEXIST) return mpc_error(sink, "E420", "can't make %s: %s", final, strerror(errno));
+        if (errno != ENOTEMPTY && errno != EEXIST)
+            return mpc_error(sink, "E420", "can't make %s: %s", final, strerror(errno));
         if (mpc_folder_remove(final, sink) != MPC_OK) return MPC_FAILED;
         if (rename(temporary, final) != 0) return mpc_error(sink, "E420", "can't make %s: %s", final, strerror(errno));
     }

@@ -1,5 +1,5 @@
-/* Loading a checkpoint into a store: by name and shape, all or nothing. What differs is listed on both sides, since a renamed layer
- * shows as one name missing and one unused. */
+/* Loading a checkpoint into a store: by name and shape, all or nothing. What differs is listed on both sides, since a
+ * renamed layer shows as one name missing and one unused. */
 #include "runtime/checkpoint.h"
 
 #include <inttypes.h>
@@ -64,7 +64,8 @@ static size_t longest_name(const loader *l) {
     return width;
 }
 
-/* Counts and lists entries of the store that the files don't hold, and tensors of the files that the store doesn't want. */
+/* Counts and lists entries of the store that the files don't hold, and tensors of the files that the store doesn't
+ * want. */
 static uint32_t list_differences(const loader *l, mpc_str *out, uint32_t *wanted, uint32_t *unused) {
     uint32_t missing = 0;
     size_t width = longest_name(l);
@@ -86,18 +87,18 @@ static uint32_t list_differences(const loader *l, mpc_str *out, uint32_t *wanted
     return missing;
 }
 
-static mpc_status report_differences(const loader *l, const mpc_str *lines, uint32_t missing, uint32_t wanted, uint32_t unused) {
+static mpc_status report_differences(const loader *l, const mpc_str *lines, uint32_t missing, uint32_t wanted,
+                                     uint32_t unused) {
     mpc_str message = {0};
     const char *kind = l->mode == MPC_LOAD_ALL ? "states" : "parameters";
-    if (missing)
-        mpc_str_printf(&message, "%u of %u %s of this model are not in %s", missing, wanted, kind, l->folder);
-    else
-        mpc_str_printf(&message, "%s holds %u tensors that this model has no place for", l->folder, unused);
+    if (missing) mpc_str_printf(&message, "%u of %u %s of this model are not in %s", missing, wanted, kind, l->folder);
+    else mpc_str_printf(&message, "%s holds %u tensors that this model has no place for", l->folder, unused);
     mpc_str_append(&message, mpc_str_cstr(lines));
     mpc_diag diag = {.severity = MPC_SEV_ERROR,
                      .code = "E401",
                      .message = mpc_str_cstr(&message),
-                     .help = missing == unused && missing ? "as many of the same kind: a layer was probably renamed" : NULL};
+                     .help = missing == unused && missing ? "as many of the same kind: a layer was probably renamed"
+                                                          : NULL};
     if (l->sink) l->sink->emit(l->sink->user, &diag);
     mpc_str_free(&message);
     return MPC_FAILED;
@@ -150,15 +151,14 @@ static mpc_safetensors *read_part(const loader *l, const char *file) {
     mpc_str path = {0};
     mpc_str_printf(&path, "%s/%s", l->folder, file);
     mpc_safetensors *f = NULL;
-    if (path.failed)
-        mpc_error(l->sink, "E901", "not enough memory for a checkpoint");
-    else
-        f = mpc_safetensors_read(path.data, l->sink);
+    if (path.failed) mpc_error(l->sink, "E901", "not enough memory for a checkpoint");
+    else f = mpc_safetensors_read(path.data, l->sink);
     mpc_str_free(&path);
     return f;
 }
 
-mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor, const mpc_sink *sink) {
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor,
+                               const mpc_sink *sink) {
     loader l = {.folder = folder, .store = store, .sink = sink, .mode = mode};
     l.weights = read_part(&l, "weights.safetensors");
     if (l.weights) l.state = read_part(&l, "state.safetensors");

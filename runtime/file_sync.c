@@ -1,5 +1,5 @@
-/* Durable files. rename() alone is not enough: without the sync before it a crash of the machine may leave an empty file under
- * the final name, without the folder's sync after it the old name. */
+/* Durable files. rename() alone is not enough: without the sync before it a crash of the machine may leave an empty
+ * file under the final name, without the folder's sync after it the old name. */
 #include "runtime/file_sync.h"
 
 #include <dirent.h>
@@ -49,10 +49,8 @@ mpc_status mpc_file_write(mpc_file_writer *w, const void *data, size_t size) {
 static mpc_status sync_parent(const char *path, const mpc_sink *sink) {
     mpc_str folder = {0};
     const char *slash = strrchr(path, '/');
-    if (slash)
-        mpc_str_append_n(&folder, path, slash == path ? 1 : (size_t)(slash - path));
-    else
-        mpc_str_append(&folder, ".");
+    if (slash) mpc_str_append_n(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+    else mpc_str_append(&folder, ".");
     mpc_status status = folder.failed ? mpc_error(sink, "E901", "not enough memory to write %s", path)
                                       : mpc_folder_sync(folder.data, sink);
     mpc_str_free(&folder);
@@ -63,10 +61,8 @@ mpc_status mpc_file_commit(mpc_file_writer *w, mpc_status status) {
     if (status == MPC_OK && fsync(w->fd) != 0) status = cant(w->sink, "write", w->path);
     if (close(w->fd) != 0 && status == MPC_OK) status = cant(w->sink, "write", w->path);
     if (status == MPC_OK && rename(w->temporary, w->path) != 0) status = cant(w->sink, "write", w->path);
-    if (status == MPC_OK)
-        status = sync_parent(w->path, w->sink);
-    else
-        unlink(w->temporary);
+    if (status == MPC_OK) status = sync_parent(w->path, w->sink);
+    else unlink(w->temporary);
     mpc_free(w->temporary);
     w->temporary = NULL;
     return status;

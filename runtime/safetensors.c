@@ -1,6 +1,7 @@
-/* The safetensors format: 8 bytes little-endian header length, a JSON header, the tensors' bytes. Every number in a file is untrusted:
- * nothing is used before it was checked, and a message says at which byte the file is wrong. Tensors are laid out by element size
- * (largest first), then by name, so that all are aligned without gaps, which other readers of the format refuse. */
+/* The safetensors format: 8 bytes little-endian header length, a JSON header, the tensors' bytes. Every number in a
+ * file is untrusted: nothing is used before it was checked, and a message says at which byte the file is wrong. Tensors
+ * are laid out by element size (largest first), then by name, so that all are aligned without gaps, which other readers
+ * of the format refuse. */
 #include "runtime/checkpoint.h"
 
 #include <errno.h>
@@ -22,9 +23,9 @@ enum { LENGTH_BYTES = 8, LARGEST_HEADER = 100 * 1000 * 1000 };
 static const struct {
     const char *name;
     mpc_format format;
-} DTYPES[] = {{"F64", MPC_FMT_f64},         {"F32", MPC_FMT_f32},         {"F16", MPC_FMT_f16}, {"BF16", MPC_FMT_bf16},
-              {"F8_E4M3", MPC_FMT_f8e4m3},  {"F8_E5M2", MPC_FMT_f8e5m2},  {"I32", MPC_FMT_i32}, {"I64", MPC_FMT_i64},
-              {"U8", MPC_FMT_u8},           {"BOOL", MPC_FMT_bool}};
+} DTYPES[] = {{"F64", MPC_FMT_f64},        {"F32", MPC_FMT_f32},        {"F16", MPC_FMT_f16}, {"BF16", MPC_FMT_bf16},
+              {"F8_E4M3", MPC_FMT_f8e4m3}, {"F8_E5M2", MPC_FMT_f8e5m2}, {"I32", MPC_FMT_i32}, {"I64", MPC_FMT_i64},
+              {"U8", MPC_FMT_u8},          {"BOOL", MPC_FMT_bool}};
 
 struct mpc_safetensors {
     char *bytes;
@@ -54,7 +55,8 @@ static const char *format_dtype(mpc_format format) {
 }
 
 static mpc_status damaged(const st_reader *r, const char *code, uint64_t byte, const char *what) {
-    return mpc_error(r->sink, code, "%s is damaged or not a safetensors file: %s (at byte %" PRIu64 ")", r->path, what, byte);
+    return mpc_error(r->sink, code, "%s is damaged or not a safetensors file: %s (at byte %" PRIu64 ")", r->path, what,
+                     byte);
 }
 
 static mpc_status bad_tensor(const st_reader *r, const char *code, const char *name, const char *what) {
@@ -77,7 +79,9 @@ static mpc_status read_bytes(st_reader *r, int fd) {
     for (uint64_t done = 0; done < r->size;) {
         ssize_t got = read(fd, r->file->bytes + done, (size_t)(r->size - done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return mpc_error(r->sink, "E410", "can't read %s after byte %" PRIu64 ": %s", r->path, done, strerror(errno));
+        if (got < 0)
+            return mpc_error(r->sink, "E410", "can't read %s after byte %" PRIu64 ": %s", r->path, done,
+                             strerror(errno));
         if (got == 0) return damaged(r, "E411", done, "the file became shorter while it was read");
         done += (uint64_t)got;
     }
@@ -141,7 +145,8 @@ static mpc_status read_tensor(st_reader *r, const char *name, const json_t *entr
     uint64_t room = r->size - LENGTH_BYTES - r->header_size;
     if (begin < 0 || begin > end || (uint64_t)end > room)
         return bad_tensor(r, "E414", name, "lies outside the file: the data are cut off or the offsets wrong");
-    if (end - begin != mpc_type_bytes(&out->type)) return bad_tensor(r, "E413", name, "has a size that differs from its shape's");
+    if (end - begin != mpc_type_bytes(&out->type))
+        return bad_tensor(r, "E413", name, "has a size that differs from its shape's");
     out->data = r->file->bytes + LENGTH_BYTES + r->header_size + begin;
     return MPC_OK;
 }
@@ -253,7 +258,8 @@ static json_t *tensor_entry(const mpc_tensor_view *t, json_int_t begin) {
 static char *make_header(const mpc_tensor_view *const *order, uint32_t count, const char *const *metadata) {
     json_t *header = json_object(), *strings = json_object();
     bool ok = header && strings;
-    for (const char *const *m = metadata; ok && m && m[0]; m += 2) ok = json_object_set_new(strings, m[0], json_string(m[1])) == 0;
+    for (const char *const *m = metadata; ok && m && m[0]; m += 2)
+        ok = json_object_set_new(strings, m[0], json_string(m[1])) == 0;
     json_int_t offset = 0;
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = json_object_set_new(header, order[i]->name, tensor_entry(order[i], offset)) == 0;
@@ -266,7 +272,8 @@ static char *make_header(const mpc_tensor_view *const *order, uint32_t count, co
     return text;
 }
 
-static mpc_status write_content(mpc_file_writer *w, const char *header, const mpc_tensor_view *const *order, uint32_t count) {
+static mpc_status write_content(mpc_file_writer *w, const char *header, const mpc_tensor_view *const *order,
+                                uint32_t count) {
     uint64_t length = strlen(header), padded = (length + 7) / 8 * 8;
     unsigned char prefix[LENGTH_BYTES];
     for (unsigned i = 0; i < LENGTH_BYTES; i++) prefix[i] = (unsigned char)(padded >> (8 * i));
@@ -278,8 +285,8 @@ static mpc_status write_content(mpc_file_writer *w, const char *header, const mp
     return status;
 }
 
-mpc_status mpc_safetensors_write(const char *path, const mpc_tensor_view *tensors, uint32_t count, const char *const *metadata,
-                                 const mpc_sink *sink) {
+mpc_status mpc_safetensors_write(const char *path, const mpc_tensor_view *tensors, uint32_t count,
+                                 const char *const *metadata, const mpc_sink *sink) {
     const mpc_tensor_view **order = mpc_alloc((count + 1) * sizeof *order);
     for (uint32_t i = 0; order && i < count; i++) order[i] = &tensors[i];
     if (order) qsort(order, count, sizeof *order, by_size_and_name);

@@ -1,5 +1,5 @@
-/* Fields of the model against the data: which columns they mean, and a check of every value they will ever gather, so that a wrong
- * label is found before the first step and with its row, not as a NaN an hour later. */
+/* Fields of the model against the data: which columns they mean, and a check of every value they will ever gather, so
+ * that a wrong label is found before the first step and with its row, not as a NaN an hour later. */
 #include "runtime/data/dataset_impl.h"
 
 #include <inttypes.h>
@@ -30,8 +30,8 @@ static mpc_status no_such_columns(const mpc_dataset *d, const mpc_data_field *f)
     char message[256], note[1200];
     const mpc_table *t = &d->root->table;
     snprintf(message, sizeof message, "the data have no `%s`", f->source);
-    snprintf(note, sizeof note, "%s has %" PRId64 " columns, 0 to %" PRId64 ", and %s", d->root->path, t->columns, t->columns - 1,
-             t->names ? "a header" : "no header");
+    snprintf(note, sizeof note, "%s has %" PRId64 " columns, 0 to %" PRId64 ", and %s", d->root->path, t->columns,
+             t->columns - 1, t->names ? "a header" : "no header");
     return field_error(d, f, message, "", note);
 }
 
@@ -77,7 +77,8 @@ static mpc_status locate_field(const mpc_dataset *d, const mpc_data_field *f, mp
         return MPC_OK;
     }
     if (strncmp(f->source, "column[", 7) == 0) return find_named(d, f, out);
-    if (strncmp(f->source, "columns[", 8) != 0 || !parse_range(f->source + 8, d->root->table.columns, &out->begin, &out->end))
+    if (strncmp(f->source, "columns[", 8) != 0 ||
+        !parse_range(f->source + 8, d->root->table.columns, &out->begin, &out->end))
         return no_such_columns(d, f);
     return MPC_OK;
 }
@@ -88,7 +89,8 @@ static mpc_status check_size(const mpc_dataset *d, const mpc_bound_field *b) {
     mpc_str shape = {0};
     mpc_type_print(&b->field.row_type, &shape);
     char message[256], label[64];
-    snprintf(message, sizeof message, "%" PRId64 " values can't become %s (%" PRId64 ")", have, mpc_str_cstr(&shape), want);
+    snprintf(message, sizeof message, "%" PRId64 " values can't become %s (%" PRId64 ")", have, mpc_str_cstr(&shape),
+             want);
     mpc_str_free(&shape);
     snprintf(label, sizeof label, d->is_text ? "a window of %" PRId64 " characters" : "%" PRId64 " columns", have);
     return field_error(d, &b->field, message, label, d->root->path);
@@ -101,24 +103,30 @@ static mpc_status report_issue(const mpc_dataset *d, int64_t column) {
     char more[96] = "";
     if (issue->count > 1) snprintf(more, sizeof more, " (%" PRId64 " of this column's cells)", issue->count);
     if (issue->kind == MPC_CELL_NONFINITE)
-        return mpc_data_error(d, "E213", line, column + 1, issue->text, "`nonfinite = keep` in the train section lets it through",
-                              "a value that is not finite%s", more);
+        return mpc_data_error(d, "E213", line, column + 1, issue->text,
+                              "`nonfinite = keep` in the train section lets it through", "a value that is not finite%s",
+                              more);
     if (issue->kind == MPC_CELL_EMPTY)
-        return mpc_data_error(d, "E212", line, column + 1, NULL, NULL, "an empty field where a number is needed%s", more);
-    return mpc_data_error(d, "E212", line, column + 1, issue->text, first ? "is this row a header? csv(..., header = true)" : NULL,
-                          "a number is needed here%s", more);
+        return mpc_data_error(d, "E212", line, column + 1, NULL, NULL, "an empty field where a number is needed%s",
+                              more);
+    return mpc_data_error(d, "E212", line, column + 1, issue->text,
+                          first ? "is this row a header? csv(..., header = true)" : NULL, "a number is needed here%s",
+                          more);
 }
 
 typedef struct int_check { /* what one pass over an integer field found */
-    int64_t bad; /* rows out of range */
-    int64_t same; /* rows that hold the first bad value */
-    int64_t row, column; /* of the first bad value; row -1: none */
+    int64_t bad;           /* rows out of range */
+    int64_t same;          /* rows that hold the first bad value */
+    int64_t row, column;   /* of the first bad value; row -1: none */
     double value, smallest, largest;
 } int_check;
 
 static void format_bounds(mpc_format format, double *low, double *high) {
     *low = format == MPC_FMT_i32 ? -2147483648.0 : format == MPC_FMT_i64 ? -9007199254740992.0 : 0;
-    *high = format == MPC_FMT_i32 ? 2147483647.0 : format == MPC_FMT_i64 ? 9007199254740992.0 : format == MPC_FMT_bool ? 1 : 255;
+    *high = format == MPC_FMT_i32    ? 2147483647.0
+            : format == MPC_FMT_i64  ? 9007199254740992.0
+            : format == MPC_FMT_bool ? 1
+                                     : 255;
 }
 
 static double cell(const mpc_dataset *d, const mpc_bound_field *b, int64_t row, int64_t i) {
@@ -132,12 +140,12 @@ static mpc_status check_integer(const mpc_dataset *d, const mpc_bound_field *b, 
     format_bounds(b->field.row_type.format, &low, &high);
     if (v == floor(v) && v >= low && v <= high) return MPC_OK;
     mpc_str text = {0};
-    if (v == floor(v) && fabs(v) < 1e15)
-        mpc_str_printf(&text, "%.0f", v);
-    else
-        mpc_str_append_float(&text, (float)v);
-    mpc_data_error(d, "E212", mpc_dataset_line(d, mpc_dataset_root_row(d, row)), b->begin + column + 1, mpc_str_cstr(&text), NULL,
-                   v == floor(v) ? "this number does not fit the input's type %s" : "a whole number is needed here (the input is %s)",
+    if (v == floor(v) && fabs(v) < 1e15) mpc_str_printf(&text, "%.0f", v);
+    else mpc_str_append_float(&text, (float)v);
+    mpc_data_error(d, "E212", mpc_dataset_line(d, mpc_dataset_root_row(d, row)), b->begin + column + 1,
+                   mpc_str_cstr(&text), NULL,
+                   v == floor(v) ? "this number does not fit the input's type %s"
+                                 : "a whole number is needed here (the input is %s)",
                    mpc_format_get(b->field.row_type.format)->name);
     mpc_str_free(&text);
     return MPC_FAILED;
@@ -177,8 +185,8 @@ static void range_help(const mpc_bound_field *b, const int_check *c, char *out, 
     if (c->smallest != (double)b->field.lo + 1 || c->largest != (double)b->field.hi) return;
     const char *where = b->field.where ? b->field.where : "";
     const char *arrow = strstr(where, " -> ");
-    snprintf(out, size, "labels seem to start at %" PRId64 ": `input %.*s = %s - 1`", b->field.lo + 1, arrow ? (int)(arrow - where) : 1,
-             arrow ? where : "x", b->field.source);
+    snprintf(out, size, "labels seem to start at %" PRId64 ": `input %.*s = %s - 1`", b->field.lo + 1,
+             arrow ? (int)(arrow - where) : 1, arrow ? where : "x", b->field.source);
 }
 
 static mpc_status report_range(const mpc_dataset *d, const mpc_bound_field *b, const int_check *c) {
@@ -186,16 +194,17 @@ static mpc_status report_range(const mpc_dataset *d, const mpc_bound_field *b, c
     bool label = strstr(where, "embedding") == NULL;
     char message[160], place[1100], note[1400], help[256], same[32], rows[32], bad[32], rest[64] = "";
     const char *kind = label ? "class" : "id", *kinds = label ? "classes" : "ids";
-    snprintf(message, sizeof message, "%s %.0f in the data, but the model has %s %" PRId64 " to %" PRId64, kind, c->value, kinds,
-             b->field.lo, b->field.hi - 1);
+    snprintf(message, sizeof message, "%s %.0f in the data, but the model has %s %" PRId64 " to %" PRId64, kind,
+             c->value, kinds, b->field.lo, b->field.hi - 1);
     uint32_t line = d->is_text ? 0 : mpc_dataset_line(d, mpc_dataset_root_row(d, c->row));
-    snprintf(place, sizeof place, "%s, row %u, column %" PRId64 ": `%.0f`", d->root->path, line, b->begin + c->column + 1, c->value);
+    snprintf(place, sizeof place, "%s, row %u, column %" PRId64 ": `%.0f`", d->root->path, line,
+             b->begin + c->column + 1, c->value);
     grouped(c->same, same);
     grouped(c->bad, bad);
     grouped(mpc_dataset_rows(d) * (b->end - b->begin), rows);
     if (c->bad != c->same) snprintf(rest, sizeof rest, ", %s are out of range", bad);
-    snprintf(note, sizeof note, "%s%s%s of %s rows have %.0f%s; the smallest %s is %.0f", where, where[0] ? "\n" : "", same, rows,
-             c->value, rest, label ? "label" : "id", c->smallest);
+    snprintf(note, sizeof note, "%s%s%s of %s rows have %.0f%s; the smallest %s is %.0f", where, where[0] ? "\n" : "",
+             same, rows, c->value, rest, label ? "label" : "id", c->smallest);
     range_help(b, c, help, sizeof help);
     mpc_label about = {.text = note};
     mpc_diag diag = {.severity = MPC_SEV_ERROR,
@@ -223,7 +232,9 @@ static mpc_status check_format(const mpc_dataset *d, const mpc_data_field *f) {
     mpc_format format = f->row_type.format;
     bool integer = format == MPC_FMT_i32 || format == MPC_FMT_i64 || format == MPC_FMT_u8 || format == MPC_FMT_bool;
     if (integer || (format == MPC_FMT_f32 && !d->is_text)) return MPC_OK;
-    return field_error(d, f, d->is_text ? "characters are integers: the input must be i32" : "an input from a CSV is f32, i32, i64, u8 or bool",
+    return field_error(d, f,
+                       d->is_text ? "characters are integers: the input must be i32"
+                                  : "an input from a CSV is f32, i32, i64, u8 or bool",
                        "", d->root->path);
 }
 

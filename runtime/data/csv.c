@@ -1,5 +1,6 @@
-/* CSV text to a table of f32. One pass over the bytes; cells that aren't numbers become NaN plus an issue of their column, since a
- * column that no field asks for may hold anything. Ragged rows and broken quotes are errors at once: what they mean is unknown. */
+/* CSV text to a table of f32. One pass over the bytes; cells that aren't numbers become NaN plus an issue of their
+ * column, since a column that no field asks for may hold anything. Ragged rows and broken quotes are errors at once:
+ * what they mean is unknown. */
 #include "runtime/data/dataset_impl.h"
 
 #include <math.h>
@@ -13,9 +14,9 @@ typedef struct csv_reader {
     mpc_dataset *d;
     const char *p, *end;
     char delimiter;
-    uint32_t line; /* of p, from 1 */
+    uint32_t line;  /* of p, from 1 */
     bool irregular; /* empty lines or line ends inside quotes were seen: lines must be stored */
-    mpc_str cell; /* text of a cell that needed decoding */
+    mpc_str cell;   /* text of a cell that needed decoding */
 } csv_reader;
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -165,14 +166,10 @@ static mpc_status slow_cell(csv_reader *r, int64_t row, int64_t column) {
     mpc_table *t = &r->d->table;
     const char *text = mpc_str_cstr(&r->cell);
     double value;
-    if (r->cell.length == 0)
-        note_issue(t, row, column, MPC_CELL_EMPTY, text);
-    else if (!is_number_text(text, r->cell.length, &value))
-        note_issue(t, row, column, MPC_CELL_NOT_NUMBER, text);
-    else if (!r->d->keep_nonfinite && !isfinite((float)value))
-        note_issue(t, row, column, MPC_CELL_NONFINITE, text);
-    else
-        return store_number(t, row, column, value);
+    if (r->cell.length == 0) note_issue(t, row, column, MPC_CELL_EMPTY, text);
+    else if (!is_number_text(text, r->cell.length, &value)) note_issue(t, row, column, MPC_CELL_NOT_NUMBER, text);
+    else if (!r->d->keep_nonfinite && !isfinite((float)value)) note_issue(t, row, column, MPC_CELL_NONFINITE, text);
+    else return store_number(t, row, column, value);
     return MPC_OK;
 }
 
@@ -268,7 +265,8 @@ static mpc_status check_bytes(const mpc_dataset *d, const char *text, size_t siz
         return mpc_data_error(d, "E215", 0, 0, NULL, "save it as UTF-8", "this file is UTF-16 text");
     const char *zero = memchr(text, 0, size);
     if (zero)
-        return mpc_data_error(d, "E215", 0, 0, NULL, NULL, "a zero byte at byte %zu: this is not a CSV file", (size_t)(zero - text));
+        return mpc_data_error(d, "E215", 0, 0, NULL, NULL, "a zero byte at byte %zu: this is not a CSV file",
+                              (size_t)(zero - text));
     return MPC_OK;
 }
 
@@ -286,7 +284,8 @@ static mpc_status read_head(csv_reader *r, int header) {
 
 mpc_status mpc_csv_parse(mpc_dataset *d, const char *text, size_t size, const mpc_csv_options *options) {
     if (check_bytes(d, text, size) != MPC_OK) return MPC_FAILED;
-    csv_reader r = {.d = d, .p = text, .end = text + size, .line = 1, .delimiter = options->delimiter ? options->delimiter : ','};
+    csv_reader r = {
+        .d = d, .p = text, .end = text + size, .line = 1, .delimiter = options->delimiter ? options->delimiter : ','};
     if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.p += 3;
     mpc_status status = read_head(&r, options->header);
     if (status == MPC_OK) status = read_rows(&r);

@@ -1,5 +1,6 @@
-/* Decimal text to double, correctly rounded. The fast path is exact by construction (Clinger 1990): a mantissa below 2^53 times or
- * over a power of ten up to 10^22 rounds once; everything else goes to strtod on a copy, since the text isn't terminated. */
+/* Decimal text to double, correctly rounded. The fast path is exact by construction (Clinger 1990): a mantissa below
+ * 2^53 times or over a power of ten up to 10^22 rounds once; everything else goes to strtod on a copy, since the text
+ * isn't terminated. */
 #include "runtime/data/dataset_impl.h"
 
 #include <stdlib.h>
@@ -56,7 +57,8 @@ const char *mpc_data_parse_number(const char *p, const char *end, double *value)
     if (digits > MANTISSA_DIGITS) return slow_number(start, end, value);
     p = exponent_part(p, end, &exponent);
     if (p < end && (*p == 'x' || *p == 'X')) return NULL;
-    if (mantissa > (1ull << 53) || exponent > EXACT_POWER || exponent < -EXACT_POWER) return slow_number(start, end, value);
+    if (mantissa > (1ull << 53) || exponent > EXACT_POWER || exponent < -EXACT_POWER)
+        return slow_number(start, end, value);
     double v = (double)mantissa;
     v = exponent < 0 ? v / POWERS[-exponent] : v * POWERS[exponent];
     *value = negative ? -v : v;

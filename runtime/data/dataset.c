@@ -1,5 +1,5 @@
-/* A dataset: a table or a text, or a view of some of its rows. Views share the root's memory and have fields of their own; row
- * numbers are the view's everywhere but in messages, which name lines of the file. */
+/* A dataset: a table or a text, or a view of some of its rows. Views share the root's memory and have fields of their
+ * own; row numbers are the view's everywhere but in messages, which name lines of the file. */
 #include "runtime/data/dataset_impl.h"
 
 #include <math.h>
@@ -71,7 +71,8 @@ int64_t mpc_dataset_columns(const mpc_dataset *d) { return d->root->table.column
 
 const char *const *mpc_dataset_column_names(const mpc_dataset *d) { return (const char *const *)d->root->table.names; }
 
-/* Marks the rows of the part: text is cut in two, so that no window of one part overlaps the other's; tables are drawn. */
+/* Marks the rows of the part: text is cut in two, so that no window of one part overlaps the other's; tables are drawn.
+ */
 static mpc_status mark_part(const mpc_dataset *of, int64_t n, int64_t part, uint64_t seed, bool *in_part) {
     memset(in_part, 0, (size_t)n);
     if (of->is_text) {
@@ -110,7 +111,8 @@ mpc_dataset *mpc_dataset_split(mpc_dataset *of, double fraction, uint64_t seed, 
     if (part > n) part = n;
     bool *in_part = mpc_alloc((size_t)n);
     mpc_dataset *d = NULL;
-    if (in_part && mark_part(of, n, part, seed, in_part) == MPC_OK) d = make_view(of, in_part, !rest, rest ? n - part : part);
+    if (in_part && mark_part(of, n, part, seed, in_part) == MPC_OK)
+        d = make_view(of, in_part, !rest, rest ? n - part : part);
     mpc_free(in_part);
     return d;
 }
@@ -123,16 +125,14 @@ static void gather_floats(const mpc_dataset *d, const mpc_bound_field *f, const 
     const mpc_table *t = &d->root->table;
     size_t width = (size_t)(f->end - f->begin);
     for (int64_t i = 0; i < n; i++)
-        memcpy(out + (size_t)i * width, t->values + mpc_dataset_root_row(d, rows[i]) * t->columns + f->begin, width * sizeof *out);
+        memcpy(out + (size_t)i * width, t->values + mpc_dataset_root_row(d, rows[i]) * t->columns + f->begin,
+               width * sizeof *out);
 }
 
 static void store_int(mpc_format format, void *out, size_t index, double value) {
-    if (format == MPC_FMT_i32)
-        ((int32_t *)out)[index] = (int32_t)value;
-    else if (format == MPC_FMT_i64)
-        ((int64_t *)out)[index] = (int64_t)value;
-    else
-        ((uint8_t *)out)[index] = (uint8_t)value;
+    if (format == MPC_FMT_i32) ((int32_t *)out)[index] = (int32_t)value;
+    else if (format == MPC_FMT_i64) ((int64_t *)out)[index] = (int64_t)value;
+    else ((uint8_t *)out)[index] = (uint8_t)value;
 }
 
 static void gather_ints(const mpc_dataset *d, const mpc_bound_field *f, const uint32_t *rows, int64_t n, void *out) {
@@ -140,7 +140,8 @@ static void gather_ints(const mpc_dataset *d, const mpc_bound_field *f, const ui
     size_t k = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t row = mpc_dataset_root_row(d, rows[i]);
-        for (int64_t c = f->begin; c < f->end; c++) store_int(f->field.row_type.format, out, k++, mpc_table_value(t, row, c));
+        for (int64_t c = f->begin; c < f->end; c++)
+            store_int(f->field.row_type.format, out, k++, mpc_table_value(t, row, c));
     }
 }
 
@@ -152,18 +153,16 @@ static void gather_tokens(const mpc_dataset *d, const mpc_bound_field *f, const 
         if (f->field.row_type.format == MPC_FMT_i32)
             memcpy((int32_t *)out + (size_t)i * length, from, length * sizeof *from);
         else
-            for (size_t k = 0; k < length; k++) store_int(f->field.row_type.format, out, (size_t)i * length + k, (double)from[k]);
+            for (size_t k = 0; k < length; k++)
+                store_int(f->field.row_type.format, out, (size_t)i * length + k, (double)from[k]);
     }
 }
 
 void mpc_dataset_gather(const mpc_dataset *d, uint32_t field, const uint32_t *rows, int64_t n, void *out) {
     const mpc_bound_field *f = &d->fields[field];
-    if (d->is_text)
-        gather_tokens(d, f, rows, n, out);
-    else if (f->field.row_type.format == MPC_FMT_f32)
-        gather_floats(d, f, rows, n, out);
-    else
-        gather_ints(d, f, rows, n, out);
+    if (d->is_text) gather_tokens(d, f, rows, n, out);
+    else if (f->field.row_type.format == MPC_FMT_f32) gather_floats(d, f, rows, n, out);
+    else gather_ints(d, f, rows, n, out);
 }
 
 mpc_status mpc_data_error(const mpc_dataset *d, const char *code, uint32_t line, int64_t column, const char *text,

@@ -1,4 +1,5 @@
-/* What the files of runtime/data share: the parsed table of a CSV, the tokens of a text, and a dataset as a view of either. */
+/* What the files of runtime/data share: the parsed table of a CSV, the tokens of a text, and a dataset as a view of
+ * either. */
 #ifndef MPC_RUNTIME_DATA_DATASET_IMPL_H
 #define MPC_RUNTIME_DATA_DATASET_IMPL_H
 
@@ -6,7 +7,8 @@
 
 typedef enum mpc_cell_issue { MPC_CELL_OK, MPC_CELL_EMPTY, MPC_CELL_NOT_NUMBER, MPC_CELL_NONFINITE } mpc_cell_issue;
 
-typedef struct mpc_column_issue { /* first cell of a column that can't be used as a number; reported when a field asks for it */
+typedef struct mpc_column_issue { /* first cell of a column that can't be used as a number; reported when a field asks
+                                     for it */
     mpc_cell_issue kind;
     uint32_t row;
     int64_t count;
@@ -15,20 +17,20 @@ typedef struct mpc_column_issue { /* first cell of a column that can't be used a
 
 typedef struct mpc_table {
     int64_t rows, columns;
-    float *values; /* [rows, columns]; NaN where there is an issue */
-    double **wide; /* per column: NULL, or [rows] exact values of a column with integers that f32 can't hold */
+    float *values;     /* [rows, columns]; NaN where there is an issue */
+    double **wide;     /* per column: NULL, or [rows] exact values of a column with integers that f32 can't hold */
     int64_t wide_rows; /* capacity of each wide column */
     mpc_column_issue *issues; /* [columns] */
-    char **names; /* [columns]; NULL without header */
-    uint32_t *lines; /* [rows] line in the file; NULL: row + first_line */
+    char **names;             /* [columns]; NULL without header */
+    uint32_t *lines;          /* [rows] line in the file; NULL: row + first_line */
     uint32_t first_line;
 } mpc_table;
 
 typedef struct mpc_tokens {
     int32_t *data;
     int64_t count, length; /* characters; of one window */
-    uint32_t *points; /* sorted code points, [vocabulary] */
-    char (*text)[8]; /* UTF-8 of each */
+    uint32_t *points;      /* sorted code points, [vocabulary] */
+    char (*text)[8];       /* UTF-8 of each */
     int64_t vocabulary;
 } mpc_tokens;
 
@@ -53,7 +55,8 @@ struct mpc_dataset {
 /* A whole file, gunzipped if it is gzip; `*data` is mpc_alloc'ed with a NUL after the last byte. */
 mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **data, size_t *size);
 
-/* A decimal number at the start of [p, end): its end, or NULL when there is none. Accepts what strtod does, except hexadecimal. */
+/* A decimal number at the start of [p, end): its end, or NULL when there is none. Accepts what strtod does, except
+ * hexadecimal. */
 const char *mpc_data_parse_number(const char *p, const char *end, double *value);
 
 mpc_status mpc_csv_parse(mpc_dataset *d, const char *text, size_t size, const mpc_csv_options *options);

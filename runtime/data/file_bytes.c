@@ -1,5 +1,5 @@
-/* Reads a data file as a whole; zlib makes gzip files and plain ones look the same. A truncated or damaged gzip file is an
- * error, never a shorter data set: zlib reports that only at the end, so the last call's status counts. */
+/* Reads a data file as a whole; zlib makes gzip files and plain ones look the same. A truncated or damaged gzip file is
+ * an error, never a shorter data set: zlib reports that only at the end, so the last call's status counts. */
 #include "runtime/data/dataset_impl.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@ static mpc_status grow(char **data, size_t *capacity, size_t needed) {
     return MPC_OK;
 }
 
-static mpc_status read_all(gzFile file, const char *path, const mpc_sink *sink, char **data, size_t *size, size_t capacity) {
+static mpc_status read_all(gzFile file, const char *path, const mpc_sink *sink, char **data, size_t *size,
+                           size_t capacity) {
     for (;;) {
         if (grow(data, &capacity, *size + CHUNK / 4 + 1) != MPC_OK) return MPC_NO_MEMORY;
         size_t room = capacity - *size - 1;
@@ -52,7 +53,7 @@ mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **dat
     if (S_ISDIR(info.st_mode)) return mpc_error(sink, "E210", "%s is a folder, not a file", path);
     gzFile file = gzopen(path, "rb");
     if (!file) return mpc_error(sink, "E210", "can't open %s: %s", path, strerror(errno));
-    gzbuffer(file, 1 << 18);
+    gzbuffer(file, info.st_size < (1 << 16) ? 1 << 13 : 1 << 18);
     size_t capacity = 0;
     mpc_status status = grow(data, &capacity, (size_t)info.st_size + CHUNK);
     if (status == MPC_OK) status = read_all(file, path, sink, data, size, capacity);

@@ -1,5 +1,5 @@
-/* Text as characters: UTF-8 decoded to code points, numbered by their place in the sorted set of distinct ones. Line ends are
- * characters like any other; a byte order mark at the start is not. */
+/* Text as characters: UTF-8 decoded to code points, numbered by their place in the sorted set of distinct ones. Line
+ * ends are characters like any other; a byte order mark at the start is not. */
 #include "runtime/data/dataset_impl.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 enum { CODE_POINTS = 0x110000 };
 
-/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included). */
+/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included).
+ */
 static unsigned decode(const unsigned char *p, size_t n, uint32_t *point) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (n == 0) return 0;
@@ -56,7 +57,8 @@ static mpc_status decode_all(mpc_dataset *d, const char *text, size_t size) {
         uint32_t point;
         unsigned length = decode(p + i, size - i, &point);
         if (length == 0)
-            return mpc_data_error(d, "E215", 0, 0, NULL, "save the text as UTF-8", "byte %zu (0x%02X) is not UTF-8 text", i, p[i]);
+            return mpc_data_error(d, "E215", 0, 0, NULL, "save the text as UTF-8",
+                                  "byte %zu (0x%02X) is not UTF-8 text", i, p[i]);
         t->data[t->count++] = (int32_t)point;
         i += length;
     }
@@ -101,10 +103,8 @@ static int64_t token_of_point(const mpc_tokens *t, uint32_t point) {
     int64_t low = 0, high = t->vocabulary;
     while (low < high) {
         int64_t mid = low + (high - low) / 2;
-        if (t->points[mid] < point)
-            low = mid + 1;
-        else
-            high = mid;
+        if (t->points[mid] < point) low = mid + 1;
+        else high = mid;
     }
     return low < t->vocabulary && t->points[low] == point ? low : -1;
 }
@@ -123,7 +123,8 @@ static mpc_status number_tokens(mpc_dataset *d, const char *vocabulary_of) {
         char shown[8];
         encode(point, shown);
         status = mpc_data_error(d, "E217", 0, 0, NULL, "add it to the training text, or take it out here",
-                                "character %lld, `%s` (U+%04X), does not occur in %s", (long long)i + 1, shown, point, vocabulary_of);
+                                "character %lld, `%s` (U+%04X), does not occur in %s", (long long)i + 1, shown, point,
+                                vocabulary_of);
         break;
     }
     mpc_free(table);
@@ -136,8 +137,8 @@ static mpc_status load(mpc_dataset *d, const char *text, size_t size, const mpc_
     mpc_tokens *t = &d->tokens;
     if (t->count < t->length + 1)
         return mpc_data_error(d, "E216", 0, 0, NULL, "a shorter `length`, or more text",
-                              "%lld characters, but one window and the character after it take %lld", (long long)t->count,
-                              (long long)t->length + 1);
+                              "%lld characters, but one window and the character after it take %lld",
+                              (long long)t->count, (long long)t->length + 1);
     status = like ? copy_vocabulary(t, &like->root->tokens) : make_vocabulary(t);
     return status == MPC_OK ? number_tokens(d, like ? like->root->path : "") : status;
 }

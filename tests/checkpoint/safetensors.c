@@ -69,7 +69,10 @@ static const char *code_of_file(void) {
     mpc_diag_list *list = mpc_diag_list_create();
     mpc_sink sink = mpc_diag_list_sink(list);
     mpc_safetensors *f = mpc_safetensors_read(path, &sink);
-    snprintf(code, sizeof code, "%s", f ? "" : mpc_diag_list_count(list) == 1 ? mpc_diag_list_get(list, 0)->code : "many");
+    snprintf(code, sizeof code, "%s",
+             f                                ? ""
+             : mpc_diag_list_count(list) == 1 ? mpc_diag_list_get(list, 0)->code
+                                              : "many");
     mpc_safetensors_destroy(f);
     mpc_diag_list_destroy(list);
     return code;

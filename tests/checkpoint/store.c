@@ -21,9 +21,10 @@ typedef struct world {
     mpc_store *store;
 } world;
 
-static void add_state(mpc_builder *b, const char *name, mpc_format format, int64_t n, const char *role, mpc_format derived) {
-    mpc_attr_arg attrs[] = {MPC_A_STR("name", name), MPC_A_STR("role", role), MPC_A_FORMAT("derived", derived), MPC_A_STR("init", "normal"),
-                            MPC_A_FLOAT("b", 1.0)};
+static void add_state(mpc_builder *b, const char *name, mpc_format format, int64_t n, const char *role,
+                      mpc_format derived) {
+    mpc_attr_arg attrs[] = {MPC_A_STR("name", name), MPC_A_STR("role", role), MPC_A_FORMAT("derived", derived),
+                            MPC_A_STR("init", "normal"), MPC_A_FLOAT("b", 1.0)};
     mpc_type_id type = mpc_type_make(mpc_builder_context(b), format, n ? 1 : 0, &n);
     mpc_build_state(b, name, type, attrs, 5);
 }
@@ -93,7 +94,8 @@ static void differences_are_listed_and_nothing_is_loaded(void) {
     CHECK(weights(&other)[0] == before + 1);
     const mpc_diag *d = mpc_diag_list_get(other.list, 0);
     CHECK_STR(d->code, "E401");
-    CHECK(strstr(d->message, "1 of 3 parameters") && strstr(d->message, "missing   head.bias") && strstr(d->message, "not used  fc.bias"));
+    CHECK(strstr(d->message, "1 of 3 parameters") && strstr(d->message, "missing   head.bias") &&
+          strstr(d->message, "not used  fc.bias"));
     destroy_world(&w);
     destroy_world(&other);
 }

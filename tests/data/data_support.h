@@ -14,6 +14,7 @@ static inline const char *write_file(const char *name, const char *bytes, size_t
     static char path[256];
     if (strstr(support_folder, "XXXXXX") && !mkdtemp(support_folder)) abort();
     snprintf(path, sizeof path, "%s/%s", support_folder, name);
+    remove(path); /* writing over a file is flushed to disk when it is closed */
     FILE *f = fopen(path, "wb");
     if (!f) abort();
     fwrite(bytes, 1, size, f);

@@ -51,12 +51,14 @@ static void a_text_split_is_contiguous(void) {
 static void wrong_texts_are_refused(void) {
     static const struct {
         const char *text, *code;
-    } cases[] = {{"ab", "E216"}, {"", "E216"}, {"abc\xFF", "E215"}, {"ab\xC0\x80", "E215"}, {"\xED\xA0\x80zz", "E215"}, {"abzz", "E217"}};
+    } cases[] = {{"ab", "E216"},  {"", "E216"}, {"abc\xFF", "E215"}, {"ab\xC0\x80", "E215"}, {"\xED\xA0\x80zz", "E215"},
+                 {"abzz", "E217"}};
     mpc_diag_list *list = mpc_diag_list_create();
     mpc_dataset *like = open_string("abcabc", 2, NULL, list);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK(!open_string(cases[i].text, 2, like, list));
-        CHECK_MSG(mpc_diag_list_count(list) == i + 1 && strcmp(mpc_diag_list_get(list, i)->code, cases[i].code) == 0, "%zu", i);
+        CHECK_MSG(mpc_diag_list_count(list) == i + 1 && strcmp(mpc_diag_list_get(list, i)->code, cases[i].code) == 0,
+                  "%zu", i);
     }
     mpc_dataset_destroy(like);
     mpc_diag_list_destroy(list);
