@@ -80,6 +80,6 @@ void mpc_loop_print(const mpc_loop *l, mpc_str *body);
 /* Does a pattern vary over some, but not all, rows? Then its offset is a sum over digits of the row number. */
 bool mpc_loop_is_general(const mpc_loop *l, mpc_atoms atoms);
 /* "v3 = ..." of an elementwise member: expression text with conversions and rounding. */
-void mpc_loop_expression(const mpc_loop *l, const mpc_loop_member *m, mpc_str *out);
+void mpc_loop_expression(const mpc_loop_member *m, mpc_str *out);
 
 #endif

@@ -165,7 +165,7 @@ static void print_column_member(loop_printer *p, uint32_t i) {
     }
     print_loads(p, m);
     mpc_str_printf(p->o, "                const %s v%u = ", vector_type(lanes), i);
-    mpc_loop_expression(p->l, m, p->o);
+    mpc_loop_expression(m, p->o);
     mpc_str_append(p->o, ";\n");
     if (!m->saved) return;
     mpc_str_printf(p->o, "                mpc_store_%s(", lane_format(lanes));
@@ -267,7 +267,7 @@ static void print_row_members(const mpc_loop *l, uint32_t stage, mpc_str *o) {
             print_row_random(m, i, o);
         } else if (!is_reduction(l, i) && !mpc_strided_is_view(l->cg->g, m->node)) {
             mpc_str_printf(o, "            const %s v%u = ", vector_type(member_lanes(m)), i);
-            mpc_loop_expression(l, m, o);
+            mpc_loop_expression(m, o);
             mpc_str_append(o, ";\n");
         }
     }

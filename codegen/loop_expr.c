@@ -57,28 +57,28 @@ static void print_raw(const mpc_loop_member *m, char lanes, mpc_str *out) {
     if (compares) mpc_str_append(out, ")");
 }
 
-void mpc_loop_expression(const mpc_loop *l, const mpc_loop_member *m, mpc_str *out) {
-    (void)l;
+/* A name, in the result's lanes: views, reductions over nothing, selects whose condition the launch has checked. */
+static void print_name(const mpc_loop_member *m, const mpc_ref *ref, mpc_str *out) {
+    bool rounds = mpc_cg_rounds(m->format) && m->format != ref->format;
+    if (rounds) mpc_str_printf(out, "mpc_round_%s(", mpc_format_get(m->format)->name);
+    print_operand(ref, mpc_cg_lanes(m->format), out);
+    if (rounds) mpc_str_append(out, ")");
+}
+
+static void print_value(const mpc_loop_member *m, mpc_str *out) {
     char lanes = working_lanes(m), result = mpc_cg_lanes(m->format);
-    const char *format = mpc_format_get(m->format)->name;
-    if (m->dropped) {
-        mpc_str_printf(out, mpc_cg_rounds(m->format) ? "mpc_round_%s(" : "%.0s(", format);
-        print_operand(&m->ref[1], result, out);
-        mpc_str_append(out, ")");
-        return;
-    }
-    if (m->op->kind != MPC_KIND_EWISE) { /* views and reductions over nothing: names */
-        mpc_str_printf(out, mpc_cg_rounds(m->format) && m->format != m->ref[0].format ? "mpc_round_%s(" : "%.0s(",
-                       format);
-        print_operand(&m->ref[0], result, out);
-        mpc_str_append(out, ")");
-        return;
-    }
     bool made_bool = result == 'b' && !is_copy(m->op) && m->node->op != MPC_OP_where;
-    bool same = is_copy(m->op) && m->format == m->ref[0].format;
-    if (mpc_cg_rounds(m->format) && !same) mpc_str_printf(out, "mpc_round_%s(", format);
-    if (!made_bool && lanes != result) mpc_str_printf(out, "mpc_%c_from_%c(", result, lanes);
+    bool converts = !made_bool && lanes != result;
+    bool rounds = mpc_cg_rounds(m->format) && !(is_copy(m->op) && m->format == m->ref[0].format);
+    if (rounds) mpc_str_printf(out, "mpc_round_%s(", mpc_format_get(m->format)->name);
+    if (converts) mpc_str_printf(out, "mpc_%c_from_%c(", result, lanes);
     print_raw(m, lanes, out);
-    if (!made_bool && lanes != result) mpc_str_append(out, ")");
-    if (mpc_cg_rounds(m->format) && !same) mpc_str_append(out, ")");
+    if (converts) mpc_str_append(out, ")");
+    if (rounds) mpc_str_append(out, ")");
+}
+
+void mpc_loop_expression(const mpc_loop_member *m, mpc_str *out) {
+    if (m->dropped) print_name(m, &m->ref[1], out);
+    else if (m->op->kind != MPC_KIND_EWISE) print_name(m, &m->ref[0], out);
+    else print_value(m, out);
 }

@@ -277,7 +277,7 @@ static mpc_program *compile(const mpc_graph *g, const char *pipeline, mpc_pass_e
     uint64_t bound = 0;
     CHECK(mpc_memory_check(lowered, &bound) == MPC_OK);
     if (bound > 0) *ratio = (double)lowered->arena_bytes / (double)bound;
-    mpc_codegen_options options = {MPC_TARGET_C, 64};
+    mpc_codegen_options options = {MPC_TARGET_C};
     mpc_program *p = mpc_codegen(lowered, &options);
     CHECK(p != NULL);
     mpc_graph_destroy(lowered);

@@ -41,7 +41,7 @@ static void begin(fixture *f, const char *head, const char *body) {
     f->graph = mpc_graph_parse(f->ctx, file);
     CHECK_MSG(f->graph != NULL, "%s", mpc_diag_list_count(f->diags) ? mpc_diag_list_get(f->diags, 0)->message : "");
     if (f->graph != NULL) f->lowered = lower(f, f->graph, "fuse,schedule,memory");
-    mpc_codegen_options options = {MPC_TARGET_C, 64};
+    mpc_codegen_options options = {MPC_TARGET_C};
     if (f->lowered != NULL) f->program = mpc_codegen(f->lowered, &options);
     mpc_str_free(&text);
 }
@@ -283,7 +283,7 @@ static void text_is_deterministic(void) {
 static void failing_memory_is_reported(void) {
     fixture f;
     begin(&f, "%x: f32[128,64]", mixed);
-    mpc_codegen_options options = {MPC_TARGET_C, 64};
+    mpc_codegen_options options = {MPC_TARGET_C};
     uint32_t failures = 0;
     bool done = false;
     for (uint64_t n = 1; !done && n < 2000; n++) {
