@@ -6,12 +6,12 @@
 
 typedef enum mpc_target { MPC_TARGET_C, MPC_TARGET_CUDA } mpc_target;
 
+/* Text for C is the same for every machine: vectors have 16 lanes, and who compiles it chooses the registers they take. */
 typedef struct mpc_codegen_options {
     mpc_target target;
-    unsigned vector_bytes; /* C: 64, 32 or 16 */
 } mpc_codegen_options;
 
-/* `g` has groups, order and places (pipeline @lower). NULL on failure. */
+/* `g` has groups, order and places (pipeline @lower). Options NULL: C. NULL on failure, with a diagnostic. */
 mpc_program *mpc_codegen(const mpc_graph *g, const mpc_codegen_options *options);
 /* The whole translation unit of a program: prelude and kernels (what `mpc compile --emit c` writes). */
 void mpc_program_source(const mpc_program *program, mpc_str *out);

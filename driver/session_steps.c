@@ -81,16 +81,8 @@ static bool map_inputs(mpc_step *step) {
     return true;
 }
 
-static unsigned vector_bytes(void) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) return 64;
-    if (__builtin_cpu_supports("avx2")) return 32;
-#endif
-    return 16;
-}
-
 mpc_program *mpc_session_program(const mpc_graph *final) {
-    mpc_codegen_options options = {.target = MPC_TARGET_C, .vector_bytes = vector_bytes()};
+    mpc_codegen_options options = {.target = MPC_TARGET_C};
     return mpc_codegen(final, &options);
 }
 

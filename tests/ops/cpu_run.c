@@ -15,7 +15,7 @@ typedef struct run { /* owned, in the order of making */
 static const char *prepare(const mpc_graph *g, run *r) {
     mpc_pass_env env = {.ctx = g->ctx};
     mpc_pipeline_hooks hooks = {.verify_each = true};
-    mpc_codegen_options options = {.target = MPC_TARGET_C, .vector_bytes = 32};
+    mpc_codegen_options options = {.target = MPC_TARGET_C};
     mpc_exec_options exec_options = {.threads = 2};
     const mpc_sink *sink = mpc_context_sink(g->ctx);
     r->lowered = mpc_pipeline_run(g, "@lower", &env, &hooks);
