@@ -248,7 +248,7 @@ static bool add_override(mpc_override_list *out, const char *text, bool is_const
 bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out) {
     *out = (mpc_override_list){.owned = mpc_arena_create()};
     if (!out->owned) return false;
-    const mpc_text_list *lists[] = {&o->shorthand, &o->consts, &o->set, &o->changes};
+    const mpc_text_list *lists[] = {&o->consts, &o->set, &o->shorthand, &o->changes};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
             if (!add_override(out, lists[k]->data[i], lists[k] == &o->consts)) return false;
