@@ -1,7 +1,8 @@
-/* Prelude of generated kernels: 16-lane vectors, number formats in memory, and the functions that kernel expressions of ir/ops.def
- * name. It is text for the compiler of kernels, put into the library at build time. A vector always has 16 lanes, whatever the
- * machine, so reductions have one tree everywhere; `m` is the number of valid lanes (16 or more: all). A float format is widened when
- * loaded; values in registers are already rounded to their format, so a store never rounds twice. */
+/* Prelude of generated kernels: 16-lane vectors, number formats in memory, and the functions that kernel expressions of
+ * ir/ops.def name. It is text for the compiler of kernels, put into the library at build time. A vector always has 16
+ * lanes, whatever the machine, so reductions have one tree everywhere; `m` is the number of valid lanes (16 or more:
+ * all). A float format is widened when loaded; values in registers are already rounded to their format, so a store
+ * never rounds twice. */
 #include <stdint.h>
 #include <string.h>
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
@@ -29,12 +30,14 @@ MPC_FN vl mpc_splat_l(int64_t x) { return (vl){0} + x; }
 MPC_FN vi mpc_lanes(void) { return (vi){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 MPC_FN vi mpc_valid(int64_t m) { return mpc_lanes() < (int32_t)(m > 16 ? 16 : m); }
 MPC_FN vi mpc_select_i(vi c, vi a, vi b) { return (c & a) | (~c & b); }
-MPC_FN vf mpc_select_f(vi c, vf a, vf b) { return (vf)mpc_select_i(c, (vi)a, (vi)b); } /* compilers see the mask in it */
+MPC_FN vf mpc_select_f(vi c, vf a, vf b) {
+    return (vf)mpc_select_i(c, (vi)a, (vi)b);
+} /* compilers see the mask in it */
 MPC_FN vl mpc_select_l(vi c, vl a, vl b) {
     vl w = __builtin_convertvector(c, vl);
     return (w & a) | (~w & b);
 }
-#define mpc_select(c, a, b) _Generic((a), vf: mpc_select_f, vi: mpc_select_i, vl: mpc_select_l)((c), (a), (b))
+#define mpc_select(c, a, b) _Generic((a), vf : mpc_select_f, vi : mpc_select_i, vl : mpc_select_l)((c), (a), (b))
 MPC_FN vi mpc_mask_l(vl c) { return __builtin_convertvector(c, vi); }
 
 /* --- fused multiply-add, where one is wanted: a * b + c, rounded once --- */
@@ -77,23 +80,23 @@ MPC_FN vl mpc_abs_l(vl a) {
     vl n = a < 0;
     return (n & -a) | (~n & a);
 }
-#define mpc_abs(a) _Generic((a), vf: mpc_abs_f, vi: mpc_abs_i, vl: mpc_abs_l)(a)
+#define mpc_abs(a) _Generic((a), vf : mpc_abs_f, vi : mpc_abs_i, vl : mpc_abs_l)(a)
 MPC_FN vf mpc_max_f(vf a, vf b) { return mpc_select_f((a > b) | (a != a), a, b); }
 MPC_FN vf mpc_min_f(vf a, vf b) { return mpc_select_f((a < b) | (a != a), a, b); }
 MPC_FN vi mpc_max_i(vi a, vi b) { return mpc_select_i(a > b, a, b); }
 MPC_FN vi mpc_min_i(vi a, vi b) { return mpc_select_i(a < b, a, b); }
 MPC_FN vl mpc_max_l(vl a, vl b) { return mpc_select_l(mpc_mask_l(a > b), a, b); }
 MPC_FN vl mpc_min_l(vl a, vl b) { return mpc_select_l(mpc_mask_l(a < b), a, b); }
-#define mpc_max(a, b) _Generic((a), vf: mpc_max_f, vi: mpc_max_i, vl: mpc_max_l)((a), (b))
-#define mpc_min(a, b) _Generic((a), vf: mpc_min_f, vi: mpc_min_i, vl: mpc_min_l)((a), (b))
+#define mpc_max(a, b) _Generic((a), vf : mpc_max_f, vi : mpc_max_i, vl : mpc_max_l)((a), (b))
+#define mpc_min(a, b) _Generic((a), vf : mpc_min_f, vi : mpc_min_i, vl : mpc_min_l)((a), (b))
 MPC_FN vf mpc_relu_f(vf a) { return mpc_select_f((a > 0.0f) | (a != a), a, mpc_splat(0.0f)); }
 MPC_FN vi mpc_relu_i(vi a) { return a & (a > 0); }
 MPC_FN vl mpc_relu_l(vl a) { return a & (a > 0); }
-#define mpc_relu(a) _Generic((a), vf: mpc_relu_f, vi: mpc_relu_i, vl: mpc_relu_l)(a)
+#define mpc_relu(a) _Generic((a), vf : mpc_relu_f, vi : mpc_relu_i, vl : mpc_relu_l)(a)
 MPC_FN vi mpc_is_finite_f(vf a) { return ((vi)a & 0x7f800000) != 0x7f800000; }
 MPC_FN vi mpc_is_finite_i(vi a) { return a | -1; }
 MPC_FN vi mpc_is_finite_l(vl a) { return mpc_mask_l(a | -1); }
-#define mpc_is_finite(a) _Generic((a), vf: mpc_is_finite_f, vi: mpc_is_finite_i, vl: mpc_is_finite_l)(a)
+#define mpc_is_finite(a) _Generic((a), vf : mpc_is_finite_f, vi : mpc_is_finite_i, vl : mpc_is_finite_l)(a)
 /* Integer division: 0 by 0 in unused lanes, and any division by 0, gives 0. */
 MPC_FN vi mpc_div_i(vi a, vi b) {
     vi z = b == 0;
@@ -103,7 +106,7 @@ MPC_FN vl mpc_div_l(vl a, vl b) {
     vl z = b == 0;
     return ~z & (a / (b | (z & 1)));
 }
-#define mpc_div(a, b) _Generic((a), vi: mpc_div_i, vl: mpc_div_l)((a), (b))
+#define mpc_div(a, b) _Generic((a), vi : mpc_div_i, vl : mpc_div_l)((a), (b))
 
 /* --- conversions between classes of lanes; float to integer truncates and saturates, NaN gives 0 --- */
 MPC_FN vf mpc_f_from_i(vi a) { return __builtin_convertvector(a, vf); }
@@ -165,7 +168,9 @@ MPC_FN vf mpc_saturate(vf a, vf r, float max) {
     return mpc_select_f(a != a, a, mpc_select_f(mpc_abs_f(r) > max, top, r));
 }
 MPC_FN vf mpc_round_f8e4m3(vf a) { return mpc_saturate(a, mpc_round_fraction(a, 20, 24576.0f, 0.015625f), 448.0f); }
-MPC_FN vf mpc_round_f8e5m2(vf a) { return mpc_saturate(a, mpc_round_fraction(a, 21, 192.0f, 6.103515625e-5f), 57344.0f); }
+MPC_FN vf mpc_round_f8e5m2(vf a) {
+    return mpc_saturate(a, mpc_round_fraction(a, 21, 192.0f, 6.103515625e-5f), 57344.0f);
+}
 
 /* --- memory: load widens, store writes what is already rounded --- */
 #ifdef MPC_X512
@@ -181,12 +186,12 @@ MPC_FN void mpc_store_8(void *p, vb v, int64_t m) { _mm_mask_storeu_epi8(p, MPC_
     MPC_FN type mpc_load_##bits(const void *p, int64_t m) { \
         type v = {0}; \
         if (m >= 16) memcpy(&v, p, sizeof v); \
-        else memcpy(&v, p, (size_t)m * (bits / 8)); \
+        else memcpy(&v, p, (size_t)m *(bits / 8)); \
         return v; \
     } \
     MPC_FN void mpc_store_##bits(void *p, type v, int64_t m) { \
         if (m >= 16) memcpy(p, &v, sizeof v); \
-        else memcpy(p, &v, (size_t)m * (bits / 8)); \
+        else memcpy(p, &v, (size_t)m *(bits / 8)); \
     }
 MPC_MEMORY(32, vi)
 MPC_MEMORY(16, vh)
@@ -217,9 +222,10 @@ MPC_FN void mpc_store_f16(void *p, vf v, int64_t m) {
 #else
     vu u = (vu)v, sign = (u >> 16) & 0x8000u, mag = u & 0x7fffffffu;
     vu normal = (mag - 0x38000000u) >> 13;
-    vu small = (vu)__builtin_convertvector((vf)mag * 16777216.0f, vi);
+    vu small = (vu) __builtin_convertvector((vf)mag * 16777216.0f, vi);
     vu special = 0x7c00u | ((mag >> 13) & 0x3ffu);
-    vu r = (vu)mpc_select_i((vi)(mag < 0x38800000u), (vi)small, mpc_select_i((vi)(mag >= 0x7f800000u), (vi)special, (vi)normal));
+    vu r = (vu)mpc_select_i((vi)(mag < 0x38800000u), (vi)small,
+                            mpc_select_i((vi)(mag >= 0x7f800000u), (vi)special, (vi)normal));
     mpc_store_16(p, __builtin_convertvector(r | sign, vh), m);
 #endif
 }
@@ -237,7 +243,7 @@ MPC_FN vb mpc_narrow_f8(vf v, int fraction, int bias, uint32_t nan, uint32_t inf
     vu u = (vu)v, sign = (u >> 24) & 0x80u, mag = u & 0x7fffffffu;
     vu normal = (mag - ((uint32_t)(127 - bias) << 23)) >> (23 - fraction);
     vf scaled = (vf)mag * (float)(1u << (bias - 1 + fraction));
-    vu small = (vu)__builtin_convertvector(mpc_select_f((vi)(mag < 0x47000000u), scaled, mpc_splat(0.0f)), vi);
+    vu small = (vu) __builtin_convertvector(mpc_select_f((vi)(mag < 0x47000000u), scaled, mpc_splat(0.0f)), vi);
     vu r = (vu)mpc_select_i((vi)(mag < ((uint32_t)(128 - bias) << 23)), (vi)small, (vi)normal);
     r = (vu)mpc_select_i((vi)(mag == 0x7f800000u), (vi)((vu){0} + inf), (vi)r);
     r = (vu)mpc_select_i((vi)(mag > 0x7f800000u), (vi)((vu){0} + nan), (vi)r);
@@ -290,10 +296,17 @@ MPC_FN const void *mpc_collect(void *to, const void *p, int64_t stride, int64_t 
     return to;
 }
 
-/* --- reductions: unused lanes hold the neutral element; 16 lanes are folded in one fixed tree, the result is in every lane --- */
-MPC_FN vf mpc_keep_f(vf v, int64_t m, float rest) { return m >= 16 ? v : mpc_select_f(mpc_valid(m), v, mpc_splat(rest)); }
-MPC_FN vi mpc_keep_i(vi v, int64_t m, int32_t rest) { return m >= 16 ? v : mpc_select_i(mpc_valid(m), v, mpc_splat_i(rest)); }
-MPC_FN vl mpc_keep_l(vl v, int64_t m, int64_t rest) { return m >= 16 ? v : mpc_select_l(mpc_valid(m), v, mpc_splat_l(rest)); }
+/* --- reductions: unused lanes hold the neutral element; 16 lanes are folded in one fixed tree, the result is in every
+ * lane --- */
+MPC_FN vf mpc_keep_f(vf v, int64_t m, float rest) {
+    return m >= 16 ? v : mpc_select_f(mpc_valid(m), v, mpc_splat(rest));
+}
+MPC_FN vi mpc_keep_i(vi v, int64_t m, int32_t rest) {
+    return m >= 16 ? v : mpc_select_i(mpc_valid(m), v, mpc_splat_i(rest));
+}
+MPC_FN vl mpc_keep_l(vl v, int64_t m, int64_t rest) {
+    return m >= 16 ? v : mpc_select_l(mpc_valid(m), v, mpc_splat_l(rest));
+}
 MPC_FN vf mpc_sum_f(vf a, vf b) { return a + b; }
 MPC_FN vi mpc_sum_i(vi a, vi b) { return a + b; }
 MPC_FN vl mpc_sum_l(vl a, vl b) { return a + b; }
@@ -316,9 +329,10 @@ MPC_FOLD(mpc_fold_min_l, vl, mpc_min_l)
 
 /* --- functions. Errors in units of the last place, found by running over all arguments (tests/codegen/math.c) --- */
 MPC_FN vf mpc_rint_(vf a) { return (a + 12582912.0f) - 12582912.0f; } /* |a| < 2^22 */
-MPC_FN vf mpc_exp2i_(vi n) { return (vf)((n + 127) << 23); } /* 2^n, normal */
+MPC_FN vf mpc_exp2i_(vi n) { return (vf)((n + 127) << 23); }          /* 2^n, normal */
 
-/* at most 1 ulp; results below 2^-126 too. What is certainly 0 (masked scores) is not computed as such: subnormal arithmetic is slow. */
+/* at most 1 ulp; results below 2^-126 too. What is certainly 0 (masked scores) is not computed as such: subnormal
+ * arithmetic is slow. */
 MPC_FN vf mpc_exp(vf x) {
     vi zero = x < -104.0f;
     vf c = mpc_select_f(x > 89.0f, mpc_splat(89.0f), mpc_select_f(zero, mpc_splat(0.0f), x));
@@ -396,10 +410,11 @@ MPC_FN vf mpc_erf(vf x) {
     return mpc_select_f((a < 0.93f) | (x != x), small, big);
 }
 
-/* Sine and cosine in f64, at most 1 ulp; infinity gives NaN. Large arguments are reduced with 96 bits of 2/pi, from the bit that counts
- * quarter turns modulo four (Payne and Hanek, 1983). */
+/* Sine and cosine in f64, at most 1 ulp; infinity gives NaN. Large arguments are reduced with 96 bits of 2/pi, from the
+ * bit that counts quarter turns modulo four (Payne and Hanek, 1983). */
 MPC_BIG double mpc_reduce_large_(float x, int64_t *turns) {
-    static const uint32_t two_over_pi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0};
+    static const uint32_t two_over_pi[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
+                                           0xdb629599, 0x3c439041, 0xfe5163ab, 0};
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     int e = (int)(u >> 23 & 0xff) - 150, at = e + 30; /* |x| = m * 2^e; a word of zeros comes first */
@@ -428,9 +443,19 @@ MPC_FN vd mpc_sincos_(vf a, int quarter, vl *n) {
     *n = (*n + quarter) & 3;
     vd z = t * t;
     vd s = ((((-2.50521083854417187751e-8 * z + 2.75573192239858906526e-6) * z - 1.98412698412698412698e-4) * z +
-             8.33333333333333333333e-3) * z - 1.66666666666666666667e-1) * z * t + t;
+             8.33333333333333333333e-3) *
+                z -
+            1.66666666666666666667e-1) *
+               z * t +
+           t;
     vd c = (((((2.08767569878680989792e-9 * z - 2.75573192239858906526e-7) * z + 2.48015873015873015873e-5) * z -
-              1.38888888888888888889e-3) * z + 4.16666666666666666667e-2) * z - 0.5) * z + 1.0;
+              1.38888888888888888889e-3) *
+                 z +
+             4.16666666666666666667e-2) *
+                z -
+            0.5) *
+               z +
+           1.0;
     vl odd = (*n & 1) != 0;
     return (vd)((odd & (vl)c) | (~odd & (vl)s));
 }
@@ -451,14 +476,24 @@ MPC_FN vd mpc_log_d_(vd x) { /* positive, normal */
     vd e = __builtin_convertvector(u >> 52, vd);
     vd f = (vd)((u & 0x000fffffffffffffll) + 0x3fe6a09e667f3bcdll) - 1.0;
     vd s = f / (2.0 + f), z = s * s;
-    vd p = ((((((z * (1.0 / 15) + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9) * z + 1.0 / 7) * z + 1.0 / 5) * z + 1.0 / 3) * z;
+    vd p =
+        ((((((z * (1.0 / 15) + 1.0 / 13) * z + 1.0 / 11) * z + 1.0 / 9) * z + 1.0 / 7) * z + 1.0 / 5) * z + 1.0 / 3) *
+        z;
     return e * 0.693147180559945309417 + 2.0 * (s + s * p);
 }
 MPC_FN vd mpc_exp_d_(vd x) { /* |x| < 700 */
     vd n = (x * 1.44269504088896340736 + 6755399441055744.0) - 6755399441055744.0;
     vd r = x - n * 0.693147180369123816490 - n * 1.90821492927058770002e-10;
-    vd p = (((((((((r / 10.0 + 1.0) * r / 9.0 + 1.0) * r / 8.0 + 1.0) * r / 7.0 + 1.0) * r / 6.0 + 1.0) * r / 5.0 + 1.0) * r / 4.0 +
-              1.0) * r / 3.0 + 1.0) * r / 2.0 + 1.0) * r + 1.0;
+    vd p =
+        (((((((((r / 10.0 + 1.0) * r / 9.0 + 1.0) * r / 8.0 + 1.0) * r / 7.0 + 1.0) * r / 6.0 + 1.0) * r / 5.0 + 1.0) *
+               r / 4.0 +
+           1.0) *
+              r / 3.0 +
+          1.0) *
+             r / 2.0 +
+         1.0) *
+            r +
+        1.0;
     return p * (vd)((__builtin_convertvector(n, vl) + 1023) << 52);
 }
 MPC_BIG vf mpc_pow(vf a, vf b) {
@@ -472,10 +507,13 @@ MPC_BIG vf mpc_pow(vf a, vf b) {
     vi large = mpc_abs_f(b) >= 16777216.0f; /* even integers, infinity */
     vi n = __builtin_convertvector(mpc_select_f(large | (b != b), mpc_splat(0.0f), b), vi);
     vi is_int = large | (__builtin_convertvector(n, vf) == b), odd = ~large & is_int & ((n & 1) != 0);
-    vf inf = mpc_splat(__builtin_inff()), nan = mpc_splat(__builtin_nanf("")), zero = mpc_splat(0.0f), one = mpc_splat(1.0f);
+    vf inf = mpc_splat(__builtin_inff()), nan = mpc_splat(__builtin_nanf("")), zero = mpc_splat(0.0f),
+       one = mpc_splat(1.0f);
     r = mpc_select_f((m == 0.0f) | (m == inf), mpc_select_f((m == 0.0f) ^ (b > 0.0f), inf, zero), r);
-    r = mpc_select_f(mpc_abs_f(b) == inf, mpc_select_f(m == one, one, mpc_select_f((m > one) ^ (b < 0.0f), inf, zero)), r);
-    r = mpc_select_f(a < 0.0f, mpc_select_f(odd, -r, mpc_select_f(is_int | (m == inf) | (mpc_abs_f(b) == inf), r, nan)), r);
+    r = mpc_select_f(mpc_abs_f(b) == inf, mpc_select_f(m == one, one, mpc_select_f((m > one) ^ (b < 0.0f), inf, zero)),
+                     r);
+    r = mpc_select_f(a < 0.0f, mpc_select_f(odd, -r, mpc_select_f(is_int | (m == inf) | (mpc_abs_f(b) == inf), r, nan)),
+                     r);
     r = mpc_select_f(((vi)a == INT32_MIN) & odd, -r, r);
     r = mpc_select_f((a != a) | (b != b), nan, r);
     return mpc_select_f((b == 0.0f) | (a == one), one, r);
@@ -497,7 +535,8 @@ MPC_BIG void mpc_uniform_64(float *out, uint64_t block, uint64_t seed, uint64_t 
     vu c0 = low, c1 = (vu){0} + (uint32_t)stream, c2 = (vu){0} + (uint32_t)(stream >> 32), c3 = (vu){0} + step;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(block >> 32);
     for (int round = 0; round < 10; round++) {
-        vu h0 = mpc_mulhi_(c0, 0xd2511f53u), l0 = c0 * 0xd2511f53u, h1 = mpc_mulhi_(c2, 0xcd9e8d57u), l1 = c2 * 0xcd9e8d57u;
+        vu h0 = mpc_mulhi_(c0, 0xd2511f53u), l0 = c0 * 0xd2511f53u, h1 = mpc_mulhi_(c2, 0xcd9e8d57u),
+           l1 = c2 * 0xcd9e8d57u;
         c0 = h1 ^ c1 ^ k0;
         c1 = l1;
         c2 = h0 ^ c3 ^ k1;

@@ -145,7 +145,8 @@ static void updates_are_one_skippable_launch_in_place(void) {
     fixture f;
     begin(&f, "%g: f32[300], %h: f32[300], %ok: bool[]",
           STATES("v") STATES("w") "  %y = add(%v.low, %w.low) : bf16[300]\n" UPDATE("v", "g") UPDATE(
-              "w", "h") "  next %v, %v.k\n  next %v.low, %v.d\n  next %w, %w.k\n  next %w.low, %w.d\n  return(\"y\": %y)\n");
+              "w",
+              "h") "  next %v, %v.k\n  next %v.low, %v.d\n  next %w, %w.k\n  next %w.low, %w.d\n  return(\"y\": %y)\n");
     CHECK(total(&f) == 2);
     CHECK(launches_of(&f, MPC_LAUNCH_COPY) == 0);
     if (total(&f) == 2) {
@@ -179,7 +180,8 @@ static void impossible_places_cost_a_copy(void) {
     bound_of(&f);
     end(&f);
     begin(&f, "",
-          "  %a = state() {name=a} : f32[4]\n  %b = state() {name=b} : f32[4]\n  next %a, %b\n  next %b, %a\n  return(\"y\": %a)\n");
+          "  %a = state() {name=a} : f32[4]\n  %b = state() {name=b} : f32[4]\n  next %a, %b\n  next %b, %a\n  "
+          "return(\"y\": %a)\n");
     CHECK(f.program == NULL);
     CHECK_STR(first_code(&f), "E610");
     end(&f);
@@ -253,13 +255,14 @@ static void smaller_batches_reuse_kernels(void) {
     end(&small);
 }
 
-static const char mixed[] = "  %w = state() {name=w trainable=true} : f32[64,32]\n  %h = matmul(%x, %w) : "
-                            "f32[128,32]\n  %r = relu(%h) : f32[128,32]\n"
-                            "  %s = sum(%r) {axes=[0]} : f32[32]\n  %m = max(%r) {axes=[1] keep=true} : f32[128,1]\n  "
-                            "%q = sub(%r, %m) : f32[128,32]\n"
-                            "  %t = transpose(%q) {perm=[1,0]} : f32[32,128]\n  %g = matmul(%x, %q) {ta=true} : "
-                            "f32[64,32]\n  %norm = global_norm(%g, %s) : f32[]\n"
-                            "  %u = sub(%w, %g) : f32[64,32]\n  next %w, %u\n  return(\"t\": %t, \"norm\": %norm, \"s\": %s)\n";
+static const char mixed[] =
+    "  %w = state() {name=w trainable=true} : f32[64,32]\n  %h = matmul(%x, %w) : "
+    "f32[128,32]\n  %r = relu(%h) : f32[128,32]\n"
+    "  %s = sum(%r) {axes=[0]} : f32[32]\n  %m = max(%r) {axes=[1] keep=true} : f32[128,1]\n  "
+    "%q = sub(%r, %m) : f32[128,32]\n"
+    "  %t = transpose(%q) {perm=[1,0]} : f32[32,128]\n  %g = matmul(%x, %q) {ta=true} : "
+    "f32[64,32]\n  %norm = global_norm(%g, %s) : f32[]\n"
+    "  %u = sub(%w, %g) : f32[64,32]\n  next %w, %u\n  return(\"t\": %t, \"norm\": %norm, \"s\": %s)\n";
 
 static void text_is_deterministic(void) {
     fixture a, b;
