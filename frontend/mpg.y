@@ -53,7 +53,7 @@ static void mpg_error(const MPG_LTYPE *loc, fe_parser *p, void *scanner, const c
 %precedence UNARY
 %right "**"
 
-%type <node> item section entry skey parm type dim stmt named head if name expr post prim arg sub
+%type <node> item section entry skey parm type dim stmt named head if name member expr post prim arg sub
 %type <list> items file sbody elist globs names result types parms parml dims diml body slist exprs list args argl subs lmods
 %%
 start: START_FILE file { p->items = $2; }
@@ -218,6 +218,7 @@ if: "if" expr body { $$ = fe_node(p, AST_IF, @$); $$->kid[0] = $2; $$->list = $3
 exprs: expr { $$ = (fe_list){0}; fe_list_add(p, &$$, $1); }
      | exprs ',' expr { $$ = $1; fe_list_add(p, &$$, $3); }
      ;
+member: name | "loss" | "metric" | "output" ;
 name: IDENT | "where" | "weight" | "trains" | "from" | "use" | "train" | "data" | "params" | "policy" | "input" ;
 expr: expr "or" expr { $$ = fe_node_binary(p, "or", $1, $3); }
     | expr "and" expr { $$ = fe_node_binary(p, "and", $1, $3); }
@@ -254,7 +255,7 @@ post: prim
         fe_label_call(p, $1, $6);
         fe_node_close(p, $$);
     }
-    | post '.' name { $$ = fe_node_text(p, AST_ATTR, @$, $3); $$->kid[0] = $1; fe_node_close(p, $$); }
+    | post '.' member { $$ = fe_node_text(p, AST_ATTR, @$, $3); $$->kid[0] = $1; fe_node_close(p, $$); }
     ;
 prim: NUMBER | QUANTITY | STRING
     | "true" { $$ = fe_node(p, AST_BOOL, @$); $$->integer = 1; }
