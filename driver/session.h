@@ -39,6 +39,7 @@ typedef struct mpc_session {
     mpc_assignment *assignment;
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
+    bool device_settled; /* with a compiler where it needs one, or replaced by `ref` */
     mpc_exec_options exec_options;
     double total_updates; /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "codegen/codegen.h"
 #include "driver/session.h"
+#include "runtime/cpu/jit.h"
 
 static void print_time(void *user, const mpc_pass *pass, const mpc_graph *before, const mpc_graph *after,
                        double seconds) {
@@ -136,8 +137,26 @@ static mpc_store *make_store(const mpc_step *step) {
     return store;
 }
 
+/* Without a compiler the cpu device can't run: everything is interpreted then, said once and before the first step is
+ * lowered, since `ref` takes another form of the graph. */
+static void settle_device(mpc_session *s) {
+    if (s->device_settled) return;
+    s->device_settled = true;
+    const char *compiler = s->exec_options.compiler;
+    mpc_str version = {0};
+    if (s->device == MPC_DEVICE_CPU && !mpc_compiler_version(compiler, &version)) {
+        s->device = MPC_DEVICE_REF;
+        mpc_warn(s->sink, "W161", (mpc_span){0},
+                 "no C compiler: `%s` can't be run, so everything is interpreted (device ref), which is slow; set "
+                 "MPC_CC to a compiler",
+                 mpc_compiler_command(compiler));
+    }
+    mpc_str_free(&version);
+}
+
 static bool build_step(mpc_step *step) {
     mpc_session *s = step->session;
+    settle_device(s);
     mpc_stage stage = s->device == MPC_DEVICE_REF ? MPC_STAGE_LOWERED : MPC_STAGE_FINAL;
     step->graph = mpc_session_graph(s, step->phase, step->batch, stage);
     if (!step->graph) return false;
