@@ -1,25 +1,33 @@
-/* Times training steps of one model in several precisions, interleaved, on random inputs: median of the rounds, ratios against the first
- * precision, and the share of the floor. The floor of a step is the sum over its launches of max(flops / peak, bytes / bandwidth); peak and
- * bandwidth are measured in the same run, by the same device: a 1024 x 2048 x 2048 product in the precision at hand, and an add of arrays
- * far larger than the caches. An efficiency is a share of what this machine was seen to do, not of its data sheet.
+/* Times training steps of one model in several precisions, interleaved, on random inputs: median of the rounds, ratios
+ * against the first precision, and the share of the floor. The floor of a step is the sum over its launches of
+ * max(flops / peak, bytes / bandwidth); peak and bandwidth are measured in the same run, by the same device: a
+ * 1024 x 2048 x 2048 product in the precision at hand, and an add of arrays far larger than the caches. An efficiency
+ * is a share of what this machine was seen to do, not of its data sheet. Naming a precision twice shows the A/A spread.
  *
- *   step FILE.mpg PRECISION... [-- options of `mpc train`]   e.g. step bench/mlp1024.mpg f32 bf16 -- --threads 1 --batch 512 */
+ *   step [--cpu] [--profile] FILE.mpg PRECISION... [-- options of `mpc train`]
+ *   e.g. step bench/mlp1024.mpg f32 bf16 -- --threads 1 --batch 512
+ *
+ * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
+ * still measure. --profile: the launches of each precision, by time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/rng.h"
+#include "bench/bench.h"
 #include "codegen/codegen.h"
 #include "driver/session.h"
 
 enum { MAX_PRECISIONS = 4, ROUNDS = 9 };
 
-static double now(void) {
+double bench_now(const bench_clock *clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    clock_gettime(clock->processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    double seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return clock->processor ? seconds / clock->threads : seconds;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -38,6 +46,7 @@ typedef struct bench_case { /* one precision */
     mpc_cli cli;
     mpc_session session;
     mpc_step *step;
+    bench_clock clock;
     double peak; /* flop/s of matmul in this precision */
     double seconds[ROUNDS];
 } bench_case;
@@ -48,7 +57,8 @@ static void die(const char *what) {
 }
 
 /* Best time of a graph in text form on the CPU device. */
-static double time_graph(mpc_session *s, const char *text) {
+static double time_graph(bench_case *c, const char *text) {
+    mpc_session *s = &c->session;
     uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
     mpc_graph *g = mpc_graph_parse(s->ctx, file);
     mpc_pass_env env = {.ctx = s->ctx};
@@ -59,9 +69,9 @@ static double time_graph(mpc_session *s, const char *text) {
     if (!e) die("measuring");
     double best = INFINITY;
     for (int i = 0; i < 12; i++) {
-        double start = now();
+        double start = bench_now(&c->clock);
         if (e->vtable->step(e) != MPC_OK) die("measuring");
-        double t = now() - start;
+        double t = bench_now(&c->clock) - start;
         if (i > 1 && t < best) best = t;
     }
     e->vtable->destroy(e);
@@ -76,14 +86,17 @@ static double measure_peak(bench_case *c) {
     const char *f = strcmp(c->precision, "tf32") == 0 ? "f32" : c->precision;
     char text[400];
     snprintf(text, sizeof text,
-             "mpir 1\ngraph @peak(%%a: %s[1024,2048], %%b: %s[2048,2048]) {\n  %%c = matmul(%%a, %%b) : %s[1024,2048]\n  return(\"c\": %%c)\n}\n", f, f, f);
-    return 2.0 * 1024 * 2048 * 2048 / time_graph(&c->session, text);
+             "mpir 1\ngraph @peak(%%a: %s[1024,2048], %%b: %s[2048,2048]) {\n  %%c = matmul(%%a, %%b) : "
+             "%s[1024,2048]\n  return(\"c\": %%c)\n}\n",
+             f, f, f);
+    return 2.0 * 1024 * 2048 * 2048 / time_graph(c, text);
 }
 
 static double measure_bandwidth(bench_case *c) {
     return 3.0 * 4 * 33554432 /
-           time_graph(&c->session, "mpir 1\ngraph @copy(%a: f32[33554432], %b: f32[33554432]) {\n  %c = add(%a, %b) : f32[33554432]\n"
-                                   "  return(\"c\": %c)\n}\n");
+           time_graph(
+               c, "mpir 1\ngraph @copy(%a: f32[33554432], %b: f32[33554432]) {\n  %c = add(%a, %b) : f32[33554432]\n"
+                  "  return(\"c\": %c)\n}\n");
 }
 
 static void fill_inputs(mpc_step *step) {
@@ -112,6 +125,8 @@ static void open_case(bench_case *c, char *file, int extra_count, char **extra) 
     if (!mpc_session_open(&c->session, &c->cli)) die("opening the model");
     c->session.facts.vocabulary = c->session.facts.known ? c->session.facts.vocabulary : 75;
     c->session.total_updates = 1000;
+    unsigned cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    c->clock.threads = c->session.exec_options.threads ? c->session.exec_options.threads : cores;
     c->step = mpc_step_create(&c->session, MPC_PHASE_TRAIN, c->session.train->batch);
     if (!c->step || mpc_store_init(c->session.store, 0) != MPC_OK) die("preparing the step");
     fill_inputs(c->step);
@@ -129,45 +144,71 @@ static double floor_of(const mpc_program *p, double peak, double bandwidth, doub
 }
 
 static double time_steps(bench_case *c, int steps) {
-    double start = now();
+    double start = bench_now(&c->clock);
     for (int i = 0; i < steps; i++)
         if (c->step->exec->vtable->step(c->step->exec) != MPC_OK) die("a step");
-    return (now() - start) / steps;
+    return (bench_now(&c->clock) - start) / steps;
 }
 
 static void report(bench_case *cases, int count, double bandwidth) {
-    printf("memory %.1f GB/s\n%-10s %10s %10s %10s %8s %8s\n", bandwidth * 1e-9, "precision", "ms/step", "GFLOP/s", "peak", "eff", "ratio");
+    printf("%s time, memory %.1f GB/s\n", cases[0].clock.processor ? "processor" : "wall", bandwidth * 1e-9);
+    printf("%-10s %7s %10s %10s %10s %10s %8s %8s\n", "precision", "threads", "ms/step", "best", "GFLOP/s", "peak",
+           "eff", "ratio");
     double base = 0;
     for (int i = 0; i < count; i++) {
-        double flops, lowest = floor_of(cases[i].step->program, cases[i].peak, bandwidth, &flops);
-        double t = median(cases[i].seconds, ROUNDS);
+        const bench_case *c = &cases[i];
+        double flops, lowest = floor_of(c->step->program, c->peak, bandwidth, &flops);
+        double t = median(cases[i].seconds, ROUNDS), best = c->seconds[0];
         if (i == 0) base = t;
-        printf("%-10s %10.3f %10.1f %10.1f %8.2f %8.2f\n", cases[i].precision, t * 1e3, flops / t * 1e-9, cases[i].peak * 1e-9, lowest / t, base / t);
-        printf("%-10s spread %.0f %% (%.3f to %.3f ms), floor %.3f ms, %u launches\n", "", 100 * (cases[i].seconds[ROUNDS - 1] / cases[i].seconds[0] - 1),
-               cases[i].seconds[0] * 1e3, cases[i].seconds[ROUNDS - 1] * 1e3, lowest * 1e3, cases[i].step->program->launch_count);
+        printf("%-10s %7u %10.3f %10.3f %10.1f %10.1f %8.2f %8.2f\n", c->precision, c->clock.threads, t * 1e3,
+               best * 1e3, flops / t * 1e-9, c->peak * 1e-9, lowest / t, base / t);
+        printf("%-10s spread %.0f %% (to %.3f ms), floor %.3f ms, %u launches, best over best %.2f\n", "",
+               100 * (c->seconds[ROUNDS - 1] / best - 1), c->seconds[ROUNDS - 1] * 1e3, lowest * 1e3,
+               c->step->program->launch_count, cases[0].seconds[0] / best);
     }
 }
 
-int main(int argc, char **argv) {
-    int count = 0, i = 2;
-    static bench_case cases[MAX_PRECISIONS];
-    for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].precision = argv[i];
-    if (count == 0) {
-        fprintf(stderr, "usage: step FILE.mpg PRECISION... [-- options of mpc train]\n");
-        return 2;
-    }
-    for (int k = 0; k < count; k++) open_case(&cases[k], argv[1], argc > i + 1 ? argc - i - 1 : 0, argv + i + 1);
-    double bandwidth = measure_bandwidth(&cases[0]);
-    for (int k = 0; k < count; k++) cases[k].peak = measure_peak(&cases[k]);
+static void measure(bench_case *cases, int count) {
     int steps[MAX_PRECISIONS];
     for (int k = 0; k < count; k++) steps[k] = 1 + (int)(0.25 / time_steps(&cases[k], 3));
     for (int round = 0; round < ROUNDS; round++)
         for (int k = 0; k < count; k++) cases[k].seconds[round] = time_steps(&cases[k], steps[k]);
-    report(cases, count, bandwidth);
+}
+
+static void close_cases(bench_case *cases, int count) {
     for (int k = 0; k < count; k++) {
         mpc_step_destroy(cases[k].step);
         mpc_session_close(&cases[k].session);
         mpc_options_free(&cases[k].options);
     }
+}
+
+int main(int argc, char **argv) {
+    bool processor = false, profile = false;
+    int first = 1, count = 0;
+    for (; first < argc && argv[first][0] == '-'; first++) {
+        processor = processor || strcmp(argv[first], "--cpu") == 0;
+        profile = profile || strcmp(argv[first], "--profile") == 0;
+    }
+    static bench_case cases[MAX_PRECISIONS];
+    int i = first + 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].precision = argv[i];
+    if (count == 0) {
+        fprintf(stderr, "usage: step [--cpu] [--profile] FILE.mpg PRECISION... [-- options of mpc train]\n");
+        return 2;
+    }
+    for (int k = 0; k < count; k++) {
+        cases[k].clock.processor = processor;
+        open_case(&cases[k], argv[first], argc > i + 1 ? argc - i - 1 : 0, argv + i + 1);
+    }
+    double bandwidth = measure_bandwidth(&cases[0]);
+    for (int k = 0; k < count; k++) cases[k].peak = measure_peak(&cases[k]);
+    measure(cases, count);
+    report(cases, count, bandwidth);
+    for (int k = 0; k < count && profile; k++) {
+        printf("\n%s\n", cases[k].precision);
+        bench_profile(cases[k].step->exec, &cases[k].clock, cases[k].peak, bandwidth);
+    }
+    close_cases(cases, count);
     return 0;
 }
