@@ -32,13 +32,28 @@ static bool make_folders(char *path) {
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
+static bool is_usable(char *path) { return make_folders(path) && access(path, W_OK | X_OK) == 0; }
+
+/* Without a home that can be written to: a folder that is ours alone. Others can make one of this name, but not give it to us. */
+static char *temporary_folder(mpc_arena *arena) {
+    const char *base = getenv("TMPDIR");
+    struct stat st;
+    char *path = mpc_arena_printf(arena, "%s/mpc-%ld", base && *base ? base : "/tmp", (long)geteuid());
+    if (!path || (mkdir(path, 0700) != 0 && errno != EEXIST)) return NULL;
+    bool ours = lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+    return ours && access(path, W_OK | X_OK) == 0 ? path : NULL;
+}
+
 const char *mpc_cache_folder(const char *wanted, mpc_arena *arena) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *path = NULL;
-    if (wanted && *wanted) path = mpc_arena_strdup(arena, wanted);
-    else if (xdg && *xdg) path = mpc_arena_printf(arena, "%s/mpc", xdg);
+    if (wanted && *wanted) {
+        path = mpc_arena_strdup(arena, wanted);
+        return path && is_usable(path) ? path : NULL;
+    }
+    if (xdg && *xdg) path = mpc_arena_printf(arena, "%s/mpc", xdg);
     else if (home && *home) path = mpc_arena_printf(arena, "%s/.cache/mpc", home);
-    return path && make_folders(path) ? path : NULL;
+    return path && is_usable(path) ? path : temporary_folder(arena);
 }
 
 /* FNV-1a over 64-bit words: eight times as fast as over bytes, and a checksum is all that is needed. */

@@ -7,7 +7,8 @@
 
 #include "base/arena.h"
 
-/* The folder to use, in `arena`, made if need be; NULL: it can't be made or there is no home. */
+/* The folder to use, in `arena`, made if need be. Unless it is `wanted`, one in $TMPDIR or /tmp that only the user can
+ * write to stands in for a home that can't be written to. NULL: none of them. */
 const char *mpc_cache_folder(const char *wanted, mpc_arena *arena);
 /* The file is there and complete. Another file of that name is removed. */
 bool mpc_cache_check(const char *path);

@@ -48,6 +48,7 @@ MODELS = {
     "length_0.mpg": None,
     "list_bomb.mpg": "E017",
     "lr_nan.mpg": "E303",
+    "monitor_train_loss.mpg": None,
     "mutual_recursion.mpg": "E051",
     "nan_to_int.mpg": "E017",
     "negative_dim.mpg": "E014",
