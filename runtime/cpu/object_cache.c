@@ -34,7 +34,8 @@ static bool make_folders(char *path) {
 
 static bool is_usable(char *path) { return make_folders(path) && access(path, W_OK | X_OK) == 0; }
 
-/* Without a home that can be written to: a folder that is ours alone. Others can make one of this name, but not give it to us. */
+/* Without a home that can be written to: a folder that is ours alone. Others can make one of this name, but not give it
+ * to us. */
 static char *temporary_folder(mpc_arena *arena) {
     const char *base = getenv("TMPDIR");
     struct stat st;
