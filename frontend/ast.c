@@ -41,13 +41,13 @@ static void deepen(fe_ast *n, const fe_ast *kid) {
 }
 
 fe_ast *fe_node_close(fe_parser *p, fe_ast *n) {
-    if (p->failed) return n;
+    if (p->deep || p->no_memory) return n;
     for (int i = 0; i < 3; i++) deepen(n, n->kid[i]);
     for (const fe_ast *k = n->list.first; k; k = k->next) deepen(n, k);
     for (const fe_ast *k = n->other.first; k && n->kind == AST_IF; k = k->next) deepen(n, k);
     if (n->depth > FE_MAX_DEPTH) {
         fe_error(p->diag, "E004", n->span, "this nests deeper than %d levels", FE_MAX_DEPTH);
-        p->failed = true;
+        p->failed = p->deep = true;
     }
     return n;
 }
@@ -76,7 +76,7 @@ fe_ast *fe_node_sub(fe_parser *p, mpc_span span, int kind, fe_ast *begin, fe_ast
 }
 
 void fe_list_add(fe_parser *p, fe_list *list, fe_ast *node) {
-    if (p->failed || node == &p->nothing) return;
+    if (p->no_memory || node == &p->nothing) return;
     if (list->last) list->last->next = node;
     else list->first = node;
     list->last = node;
@@ -92,17 +92,18 @@ static bool is_target(const fe_ast *n) {
 }
 
 fe_list fe_targets(fe_parser *p, fe_list list) {
-    for (const fe_ast *n = list.first; n && !p->failed; n = n->next) {
+    for (const fe_ast *n = list.first; n && !p->quiet; n = n->next) {
         if (is_target(n)) continue;
         fe_error(p->diag, "E002", n->span,
                  "a value can't be assigned to this; left of `=` stand names, or `[a, b]` for a list");
         p->failed = true;
+        break;
     }
     return list;
 }
 
 void fe_label_call(fe_parser *p, fe_ast *node, const fe_ast *label) {
-    if (p->failed) return;
+    if (p->no_memory) return;
     while (node->kind == AST_INDEX) node = node->kid[0];
     if (node->kind == AST_CALL && !node->text) {
         node->text = label->text;

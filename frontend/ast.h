@@ -92,6 +92,12 @@ typedef struct fe_parser {
     int start;   /* token that chooses what is parsed, then 0 */
     bool failed; /* an error was sent, or out of memory */
     bool no_memory;
+    bool deep; /* too deep: nothing more is read */
+    /* After an error, see recover.c. */
+    bool quiet;           /* nothing is said until the parser stands at a line end or brace again */
+    uint32_t quiet_depth; /* brackets open around the broken line; what opens deeper is skipped */
+    bool stray;           /* the item before was broken: lines that begin no item are its remains */
+    bool newline_due;     /* after braces that were closed for the user */
     fe_ast nothing;     /* stands for every node once memory ran out */
     fe_list items;      /* out, of a file */
     fe_ast *expression; /* out, of an override */

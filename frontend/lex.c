@@ -30,17 +30,15 @@ void *fe_lex_alloc(fe_parser *p, size_t size) {
     return at;
 }
 
-bool fe_lex_newline(const fe_parser *p) { return p->depth == 0 || p->stack[p->depth - 1].kind == '{'; }
-
 int fe_lex_error(fe_parser *p, const char *code, const char *format, ...) {
     va_list args;
     va_start(args, format);
     mpc_str s = {0};
     mpc_str_vprintf(&s, format, args);
     va_end(args);
-    if (!p->failed) fe_error(p->diag, code, (mpc_span){p->file, p->begin, p->end}, "%s", mpc_str_cstr(&s));
+    if (!p->quiet) fe_error(p->diag, code, (mpc_span){p->file, p->begin, p->end}, "%s", mpc_str_cstr(&s));
     mpc_str_free(&s);
-    p->failed = true;
+    fe_recover_begin(p, p->depth);
     return MPG_MPG_error;
 }
 
@@ -63,7 +61,7 @@ static void set_text(fe_parser *p, fe_ast *n, const char *text, uint32_t length)
 int fe_lex_keyword(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, int token) {
     *node = leaf(p, AST_NAME, loc);
     set_text(p, *node, text, length);
-    return p->failed ? MPG_MPG_error : token;
+    return p->no_memory ? MPG_MPG_error : token;
 }
 
 bool fe_lex_is_float(const char *text, uint32_t length) {
@@ -80,11 +78,11 @@ int fe_lex_number(fe_parser *p, const char *text, uint32_t length, const mpc_spa
     fe_ast *n = *node = leaf(p, is_float ? AST_FLOAT : AST_INT, loc);
     errno = 0;
     n->number = strtod(digits, NULL);
-    if (is_float) return p->failed ? MPG_MPG_error : MPG_NUMBER;
+    if (is_float) return p->no_memory ? MPG_MPG_error : MPG_NUMBER;
     errno = 0;
     n->integer = strtoll(digits, NULL, 10);
     if (errno == ERANGE) return fe_lex_error(p, "E001", "this integer doesn't fit in 64 bits");
-    return p->failed ? MPG_MPG_error : MPG_NUMBER;
+    return p->no_memory ? MPG_MPG_error : MPG_NUMBER;
 }
 
 static bool is_unit(const char *text, uint32_t length) {
@@ -124,37 +122,5 @@ int fe_lex_string(fe_parser *p, const char *text, uint32_t length, const mpc_spa
     if (s.failed) p->failed = p->no_memory = true;
     else set_text(p, *node, mpc_str_cstr(&s), (uint32_t)s.length);
     mpc_str_free(&s);
-    return p->failed ? MPG_MPG_error : MPG_STRING;
-}
-
-int fe_lex_open(fe_parser *p, char kind) {
-    if (p->depth == FE_MAX_DEPTH) return fe_lex_error(p, "E004", "brackets nest deeper than %d here", FE_MAX_DEPTH);
-    p->stack[p->depth++] = (fe_bracket){kind, p->begin};
-    return kind;
-}
-
-int fe_lex_close(fe_parser *p, char kind) {
-    char opener = kind == ')' ? '(' : kind == ']' ? '[' : '{';
-    if (p->depth && p->stack[p->depth - 1].kind == opener) {
-        p->depth--;
-        return kind;
-    }
-    mpc_span here = {p->file, p->begin, p->end};
-    fe_report r = fe_begin(p->diag, MPC_SEV_ERROR, "E005", here, "this `%c` closes nothing", kind);
-    if (p->depth) {
-        fe_bracket open = p->stack[p->depth - 1];
-        fe_note(&r, (mpc_span){p->file, open.offset, open.offset + 1}, "the last open bracket is this `%c`", open.kind);
-    }
-    fe_send(&r);
-    p->failed = true;
-    return MPG_MPG_error;
-}
-
-int fe_lex_end(fe_parser *p, mpc_span *loc) {
-    *loc = (mpc_span){p->file, p->end, p->end};
-    if (!p->depth) return 0;
-    fe_bracket open = p->stack[p->depth - 1];
-    p->begin = open.offset;
-    p->end = open.offset + 1;
-    return fe_lex_error(p, "E005", "this `%c` is never closed", open.kind);
+    return p->no_memory ? MPG_MPG_error : MPG_STRING;
 }

@@ -8,6 +8,7 @@
 %define api.location.type {mpc_span}
 %define parse.error custom
 %define parse.lac full
+%define lr.default-reduction accepting
 %locations
 %lex-param {void *scanner}
 %parse-param {fe_parser *p} {void *scanner}
@@ -64,7 +65,7 @@ file: items ;
 items: %empty { $$ = (fe_list){0}; }
      | item { $$ = (fe_list){0}; fe_list_add(p, &$$, $1); }
      | items NL
-     | items NL item { $$ = $1; fe_list_add(p, &$$, $3); }
+     | items NL item { $$ = $1; fe_list_add(p, &$$, $3); p->stray = p->stray && $3 == &p->nothing; }
      ;
 item: "use" STRING { $$ = fe_node_text(p, AST_USE, @$, $2); }
     | "use" names "from" STRING { $$ = fe_node_text(p, AST_USE, @$, $4); }
@@ -81,6 +82,7 @@ item: "use" STRING { $$ = fe_node_text(p, AST_USE, @$, $2); }
         $$->other = $6;
     }
     | section
+    | error { $$ = fe_broken_item(p, @1); yyerrok; }
     ;
 section: "data" sbody { $$ = fe_node_text(p, AST_SECTION, @1, $1); $$->list = $2; }
        | "train" sbody { $$ = fe_node_text(p, AST_SECTION, @1, $1); $$->list = $2; }
@@ -97,6 +99,7 @@ entry: skey '=' expr { $$ = fe_node_text(p, AST_ENTRY, @$, $1); $$->kid[0] = $3;
      | "input" name '=' expr { $$ = fe_node_text(p, AST_INPUT_ENTRY, @$, $2); $$->kid[0] = $4; }
      | globs sbody { $$ = fe_node(p, AST_GLOBS, @1); $$->list = $1; $$->other = $2; }
      | globs '=' expr { $$ = fe_node(p, AST_GLOBS, @1); $$->list = $1; $$->kid[0] = $3; }
+     | error { $$ = fe_broken(p); yyerrok; }
      ;
 skey: name ;
 globs: STRING { $$ = (fe_list){0}; fe_list_add(p, &$$, $1); }
@@ -168,6 +171,7 @@ stmt: exprs '=' expr { $$ = fe_node(p, AST_ASSIGN, @$); $$->list = fe_targets(p,
     | "metric" named { $$ = $2; $$->kind = AST_METRIC; $$->span = @$; }
     | "metric" named "where" expr { $$ = $2; $$->kind = AST_METRIC; $$->span = @$; $$->kid[1] = $4; }
     | "output" named { $$ = $2; $$->kind = AST_OUTPUT; $$->span = @$; }
+    | error { $$ = fe_broken(p); yyerrok; }
     ;
 named: expr { $$ = fe_node(p, AST_OUTPUT, @$); $$->kid[0] = $1; }
      | name '=' expr { $$ = fe_node_text(p, AST_OUTPUT, @$, $1); $$->kid[0] = $3; }
@@ -286,9 +290,7 @@ sub: expr { $$ = fe_node_sub(p, @$, FE_SUB_INDEX, $1, NULL); }
 %%
 
 /* "a name, ( or the end of the line": at most four alternatives, else none. */
-static void describe_expected(const yypcontext_t *context, mpc_str *out) {
-    yysymbol_kind_t expected[YYNTOKENS];
-    int n = yypcontext_expected_tokens(context, expected, 5);
+static void describe_expected(const yysymbol_kind_t *expected, int n, mpc_str *out) {
     if (n <= 0 || n > 4) return;
     mpc_str_append(out, "; expected ");
     for (int i = 0; i < n; i++) {
@@ -299,11 +301,14 @@ static void describe_expected(const yypcontext_t *context, mpc_str *out) {
 
 static int yyreport_syntax_error(const yypcontext_t *context, fe_parser *p, void *scanner) {
     (void)scanner;
-    yysymbol_kind_t token = yypcontext_token(context);
+    yysymbol_kind_t token = yypcontext_token(context), wanted[YYNTOKENS];
+    int n = yypcontext_expected_tokens(context, wanted, YYNTOKENS);
     mpc_str expected = {0};
-    describe_expected(context, &expected);
-    fe_parse_unexpected(p, *yypcontext_location(context), token == YYSYMBOL_YYEMPTY ? "" : yysymbol_name(token),
-                        mpc_str_cstr(&expected));
+    describe_expected(wanted, n, &expected);
+    fe_unexpected u = {.span = *yypcontext_location(context), .symbol = token == YYSYMBOL_YYEMPTY ? "" : yysymbol_name(token)};
+    for (int i = 0; i < n; i++) u.wants_name = u.wants_name || wanted[i] == YYSYMBOL_IDENT;
+    u.expected = mpc_str_cstr(&expected);
+    fe_parse_unexpected(p, &u);
     mpc_str_free(&expected);
     return 0;
 }

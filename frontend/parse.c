@@ -1,5 +1,5 @@
 /* From registered text to a tree: encoding check, byte order mark, the generated parser, and the words of syntax
- * errors. The first syntax error ends the parse: what a parser guesses after it is noise. */
+ * errors. One error a line: the parser goes on at the next line, or at the next item (recover.c). */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -60,47 +60,3 @@ static bool run(fe_parser *p, int start) {
 bool fe_parse_file(fe_parser *p) { return run(p, MPG_START_FILE); }
 
 fe_ast *fe_parse_expression(fe_parser *p) { return run(p, MPG_START_EXPRESSION) ? p->expression : NULL; }
-
-void fe_parse_symbol(const char *symbol, mpc_str *out) {
-    bool words = strchr(symbol, ' ') != NULL;
-    mpc_str_printf(out, words ? "%s" : "`%s`", symbol);
-}
-
-/* What the user most likely meant, for the mistakes that other languages teach. */
-static const char *syntax_help(const char *symbol, const char *word, size_t length) {
-    if (length == 4 && memcmp(word, "else", 4) == 0) return "`else` stands on the line of the closing brace: } else {";
-    if (length == 3 && (memcmp(word, "def", 3) == 0 || memcmp(word, "for", 3) == 0))
-        return "blocks are written `block name(x) { ... }`, loops `repeat i in n { ... }`";
-    if (strcmp(symbol, "the end of the line") == 0)
-        return "`{` stands on the line of what it opens; only inside ( ) and [ ] may a statement go on in the next "
-               "line";
-    if (strcmp(symbol, "{") == 0) return "`{` opens the body of block, model, repeat, if, or a section";
-    if (strcmp(symbol, "=") == 0) return "keywords are written once, after the positional arguments: f(x, size = 3)";
-    return NULL;
-}
-
-void fe_parse_unexpected(fe_parser *p, mpc_span span, const char *symbol, const char *expected) {
-    if (p->failed) return;
-    p->failed = true;
-    size_t length = 0;
-    const char *text = mpc_sources_text(mpc_context_sources(p->ctx), p->file, &length);
-    size_t width = span.end - span.begin;
-    bool shown = span.end <= length && width > 0 && text[span.begin] != '\n' && text[span.begin] != '\r';
-    mpc_str what = {0};
-    if (shown) mpc_str_printf(&what, "`%.*s`", (int)(width > 40 ? 40 : width), text + span.begin);
-    else if (strcmp(symbol, "end of file") == 0 || strcmp(symbol, "\"end of file\"") == 0)
-        mpc_str_append(&what, "the end of the text");
-    else fe_parse_symbol(symbol, &what);
-    fe_report r =
-        fe_begin(p->diag, MPC_SEV_ERROR, "E002", span, "%s was not expected here%s", mpc_str_cstr(&what), expected);
-    const char *help = syntax_help(symbol, text + (shown ? span.begin : 0), shown ? width : 0);
-    if (help) fe_help(&r, "%s", help);
-    fe_send(&r);
-    mpc_str_free(&what);
-}
-
-void fe_parse_exhausted(fe_parser *p, mpc_span span) {
-    if (p->failed) return;
-    p->failed = true;
-    fe_error(p->diag, "E004", span, "this nests too deeply to be read");
-}

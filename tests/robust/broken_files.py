@@ -82,7 +82,7 @@ MODELS = {
     "text_no_length.mpg": "E205",
     "two_batches.mpg": "E301",
     "two_models.mpg": "E049",
-    "unclosed_block.mpg": "E002",
+    "unclosed_block.mpg": "E005",
     "unclosed_quote.mpg": "E005",
     "use_folder.mpg": "E009",
     "use_itself.mpg": "E009",
