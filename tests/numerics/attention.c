@@ -20,8 +20,8 @@ typedef struct low_format {
     "mpir 1\ngraph @g(%q: " F "[" SHAPE1 "], %k: " F "[" SHAPE1 "], %v: " F "[" SHAPE1 "], %dy: " F "[" SHAPE1 "], " \
     "%m: bool[1,1,4,4]) {\n" \
     "  %y, %lse = attention(%q, %k, %v, %m) {causal=true scale=0.125} : " F "[" SHAPE1 "], f32[1,1,4]\n" \
-    "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %lse, %dy, %m) {causal=true scale=0.125} : " F "[" SHAPE1 "], " F \
-    "[" SHAPE1 "], " F "[" SHAPE1 "]\n" \
+    "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %lse, %dy, %m) {causal=true scale=0.125} : " F "[" SHAPE1 \
+    "], " F "[" SHAPE1 "], " F "[" SHAPE1 "]\n" \
     "  return(\"dq\": %dq, \"dk\": %dk, \"dv\": %dv)\n}\n"
 
 static const low_format formats[] = {{"f16", FORWARD("f16"), BACKWARD("f16"), 0x1p-10},

@@ -64,7 +64,8 @@ static void n04_low_ops_accumulate_in_f32(const mpc_graph *g, mpc_format low, co
         CHECK(mpc_attr_format(g, n, "acc") == MPC_FMT_f32);
         for (uint32_t i = 0; i < 2; i++) {
             mpc_format f = mpc_value_format(g, mpc_operand(g, n, i));
-            CHECK_MSG(f == low, "%s: %%%s reads %s", what, mpc_value_name(g, mpc_result(n, 0)), mpc_format_get(f)->name);
+            CHECK_MSG(f == low, "%s: %%%s reads %s", what, mpc_value_name(g, mpc_result(n, 0)),
+                      mpc_format_get(f)->name);
         }
     }
 }

@@ -7,7 +7,8 @@
 enum { GRAPH_DEVICES = 2 }; /* 0: ref, 1: cpu */
 
 typedef struct graph_run graph_run;
-/* Parses `text` ("mpir 1 graph ..." without states) and runs `pipeline` ("" for none) on it. NULL after printing why. */
+/* Parses `text` ("mpir 1 graph ..." without states) and runs `pipeline` ("" for none) on it. NULL after printing why.
+ */
 graph_run *graph_open(const char *text, const char *pipeline);
 void graph_close(graph_run *r);
 /* Elements to fill before the step, rounded to the input's format by graph_step. */

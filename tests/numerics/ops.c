@@ -159,11 +159,10 @@ static void n10_softmax_subtracts_the_maximum(void) {
 }
 
 static void n11_log_sum_exp_is_f32_and_what_the_gradient_uses(void) {
-    static const char text[] =
-        "mpir 1\ngraph @g(%x: FMT[2,4], %y: i32[2], %d: f32[2]) {\n"
-        "  %l, %lse = cross_entropy(%x, %y) : f32[2], f32[2]\n"
-        "  %dx = cross_entropy_grad(%x, %y, %lse, %d) : f32[2,4]\n"
-        "  return(\"l\": %l, \"lse\": %lse, \"dx\": %dx)\n}\n";
+    static const char text[] = "mpir 1\ngraph @g(%x: FMT[2,4], %y: i32[2], %d: f32[2]) {\n"
+                               "  %l, %lse = cross_entropy(%x, %y) : f32[2], f32[2]\n"
+                               "  %dx = cross_entropy_grad(%x, %y, %lse, %d) : f32[2,4]\n"
+                               "  return(\"l\": %l, \"lse\": %lse, \"dx\": %dx)\n}\n";
     for (int f = 0; f < 2; f++) {
         graph_run *r = open_as(text, lows[f], "");
         if (r == NULL) return;
@@ -194,10 +193,9 @@ static void n12_mean_divides_in_f32(void) {
 /* --- norms --- */
 
 static void n30_statistics_are_f32(void) {
-    static const char text[] =
-        "mpir 1\ngraph @g(%x: FMT[4,512], %g: f32[512], %b: f32[512]) {\n"
-        "  %y, %m, %r = layer_norm(%x, %g, %b) : FMT[4,512], f32[4], f32[4]\n"
-        "  return(\"y\": %y, \"m\": %m, \"r\": %r)\n}\n";
+    static const char text[] = "mpir 1\ngraph @g(%x: FMT[4,512], %g: f32[512], %b: f32[512]) {\n"
+                               "  %y, %m, %r = layer_norm(%x, %g, %b) : FMT[4,512], f32[4], f32[4]\n"
+                               "  return(\"y\": %y, \"m\": %m, \"r\": %r)\n}\n";
     for (int f = 0; f < 2; f++) { /* sum 512 * 24576 and squares of 8192 are far beyond f16 */
         graph_run *r = open_as(text, lows[f], "");
         if (r == NULL) return;
@@ -230,10 +228,9 @@ static void n30_batch_statistics_are_f32(void) {
 }
 
 static void n32_eps_is_f32_and_inside_the_root(void) {
-    static const char text[] =
-        "mpir 1\ngraph @g(%x: FMT[2,16], %g: f32[16], %b: f32[16]) {\n"
-        "  %y, %m, %r = layer_norm(%x, %g, %b) {eps=1e-8} : FMT[2,16], f32[2], f32[2]\n"
-        "  return(\"y\": %y, \"r\": %r)\n}\n";
+    static const char text[] = "mpir 1\ngraph @g(%x: FMT[2,16], %g: f32[16], %b: f32[16]) {\n"
+                               "  %y, %m, %r = layer_norm(%x, %g, %b) {eps=1e-8} : FMT[2,16], f32[2], f32[2]\n"
+                               "  return(\"y\": %y, \"r\": %r)\n}\n";
     for (int f = 0; f < 2; f++) { /* 1e-8 is 0 in f16; outside of the root it would give 1e8 */
         graph_run *r = open_as(text, lows[f], "");
         if (r == NULL) return;
@@ -284,12 +281,12 @@ static void n40_reductions_accumulate_in_f32(void) {
 }
 
 static void n41_exponentials_are_f32_inside_and_out(void) {
-    static const char text[] =
-        "mpir 1\ngraph @g(%x: f32[8,16], %w: f32[16,16]) {\n  %h = matmul(%x, %w) : f32[8,16]\n"
-        "  %e = exp(%h) : f32[8,16]\n  %l = log(%e) : f32[8,16]\n  %s = rsqrt(%e) : f32[8,16]\n"
-        "  return(\"e\": %e, \"l\": %l, \"s\": %s)\n}\n";
+    static const char text[] = "mpir 1\ngraph @g(%x: f32[8,16], %w: f32[16,16]) {\n  %h = matmul(%x, %w) : f32[8,16]\n"
+                               "  %e = exp(%h) : f32[8,16]\n  %l = log(%e) : f32[8,16]\n  %s = rsqrt(%e) : f32[8,16]\n"
+                               "  return(\"e\": %e, \"l\": %l, \"s\": %s)\n}\n";
     for (int f = 0; f < 2; f++) { /* exp(12) = 162755 is no f16 */
-        graph_run *r = open_as(text, "", f ? "autocast{format=bf16},insert-casts" : "autocast{format=f16},insert-casts");
+        graph_run *r =
+            open_as(text, "", f ? "autocast{format=bf16},insert-casts" : "autocast{format=f16},insert-casts");
         if (r == NULL) return;
         for (int i = 0; i < 8; i++) graph_input(r, "x")[i * 16] = 12;
         fill(r, "w", 256, 1);

@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support import Folder, check, final_checkpoint, finish, without_times  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
-STEPS = ["--set", "length=20 steps", "--set", "save_every=7 steps", "--set", "eval_every=10 steps", "--set", "keep=9"]
+STEPS = ["--set", "length=20 steps", "--set", "save_every=7 steps", "--set", "eval_every=15 steps", "--set", "keep=9"]
 SMALL = {"gpt": ["--const", "width=32", "--const", "depth=2"]}
 
 

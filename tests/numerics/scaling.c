@@ -9,10 +9,11 @@
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* loss = w * x, a row a step */
-static const char product[] = "model m(x: f32[batch]) {\n    w = param([1], init = constant(1))\n    loss l = w * x\n}\n"
-                              "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
-                              "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n"
-                              "    length = 100 steps\n    nonfinite = keep\n    loss_scale = dynamic(init = 1024)\n}\n";
+static const char product[] =
+    "model m(x: f32[batch]) {\n    w = param([1], init = constant(1))\n    loss l = w * x\n}\n"
+    "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
+    "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n"
+    "    length = 100 steps\n    nonfinite = keep\n    loss_scale = dynamic(init = 1024)\n}\n";
 /* row 0, 1, 2 ... of the numbers that cases want */
 static const char numbers[] = "1\nnan\ninf\n2\n0.1\n0\n";
 enum { ONE, NOT_A_NUMBER, INFINITE, TWO, TENTH, NOTHING };
@@ -38,7 +39,8 @@ static void n80_small_gradients_need_a_scale(const char *device) {
     static const char tiny[] =
         "model m(x: f32[batch, 2], y: f32[batch]) {\n    h = relu(linear(x, 8, bias = false) as fc)\n"
         "    p = linear(h, 1, bias = false)[:, 0] as head\n    loss fit = mse(p, y) weight 1e-8\n}\n"
-        "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:2]\n    input y = columns[2]\n}\n"
+        "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:2]\n    input y = "
+        "columns[2]\n}\n"
         "train {\n    precision = f16\n    optimizer = sgd(lr = 1e7)\n    batch = 4\n    length = 100 steps\n}\n";
     static const char *const scales[] = {"loss_scale=static(scale = 1)", "loss_scale=dynamic()"};
     for (int i = 0; i < 2; i++) { /* the gradient of an activation is about 5e-9; f16 ends at 6e-8 */
@@ -114,7 +116,8 @@ static void n83_what_a_bad_step_does(const char *device) {
         train_remember(t);
         CHECK(train_step(t, c->row, 1, false));
         CHECK_MSG(train_unmoved(t, "keep"), "%s %s", c->precision, c->answer);
-        CHECK_MSG(train_output(t, "stop") == c->stop && train_output(t, "skipped") == 1, "%s %s", c->precision, c->answer);
+        CHECK_MSG(train_output(t, "stop") == c->stop && train_output(t, "skipped") == 1, "%s %s", c->precision,
+                  c->answer);
         CHECK(c->scale == 0 || train_output(t, "scale") == c->scale);
         train_remember(t);
         CHECK(train_step(t, ONE, 1, false));
@@ -187,7 +190,8 @@ static void n12_loss_and_norm_are_reported_without_scale(const char *device) {
 static const char two_weights[] =
     "model m(x: f32[batch, 2]) {\n    w = param([2], init = zeros)\n    loss l = sum(w * x, axis = 1)\n}\n"
     "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:2]\n}\n"
-    "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n    clip_norm = 1.0\n    length = 100 steps\n}\n";
+    "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n    clip_norm = 1.0\n    length = 100 "
+    "steps\n}\n";
 
 static void n62_clips_true_gradients(const char *device) {
     static const char *const scales[] = {"loss_scale=static(scale = 1)", "loss_scale=static(scale = 1024)",
@@ -256,8 +260,9 @@ static void n71_eps_is_f32_and_outside_the_root(const char *device) {
 }
 
 static void n74_skips_move_no_schedule_and_no_bias_correction(const char *device) {
-    train_run *t = open_or_fail(device, product, numbers,
-                                SETTINGS("optimizer=adamw(lr = 0.1, weight_decay = 0)", "schedule=constant(warmup = 10 steps)"));
+    train_run *t =
+        open_or_fail(device, product, numbers,
+                     SETTINGS("optimizer=adamw(lr = 0.1, weight_decay = 0)", "schedule=constant(warmup = 10 steps)"));
     if (t == NULL) return;
     for (int i = 0; i < 3; i++) {
         train_remember(t);

@@ -26,19 +26,23 @@ static const char classes[] =
     "model m(x: f32[batch, 4], y: i32[batch]) {\n    h = gelu(linear(x, 16) as fc)\n    logits = linear(h, 3) as head\n"
     "    loss ce = cross_entropy(logits, y) where y >= 0\n}\n"
     "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:4]\n    input y = columns[4]\n}\n"
-    "train {\n    precision = f32\n    optimizer = sgd(lr = 0.5, momentum = 0.9)\n    batch = 8\n    length = 100 steps\n}\n";
+    "train {\n    precision = f32\n    optimizer = sgd(lr = 0.5, momentum = 0.9)\n    batch = 8\n    length = 100 "
+    "steps\n}\n";
 /* of every two rows 2, 1, 0, 2 count; then four that all do */
-static const char class_rows[] = "1,0,0,0,0\n0,1,0,0,1\n1,1,0,0,2\n0,0,1,0,-1\n0,0,0,1,-1\n1,0,1,0,-1\n0,1,0,1,0\n1,1,1,0,1\n"
-                                 "1,0,0,1,2\n0,1,1,0,1\n0,0,1,1,0\n1,1,1,1,2\n";
+static const char class_rows[] =
+    "1,0,0,0,0\n0,1,0,0,1\n1,1,0,0,2\n0,0,1,0,-1\n0,0,0,1,-1\n1,0,1,0,-1\n0,1,0,1,0\n1,1,1,0,1\n"
+    "1,0,0,1,2\n0,1,1,0,1\n0,0,1,1,0\n1,1,1,1,2\n";
 
 /* 8 rows at once against micro-batches of 2, with 2, 1, 0 and 2 valid targets, and a window that a flush ends early. */
 static void n61_micro_batches_equal_one_batch(const char *device) {
     static const char *const precisions[] = {"precision=f32", "precision=bf16", "precision=f16"};
     static const double tolerances[] = {2e-7, 4e-3, 5e-4}; /* low: gradients are rounded before they are weighted */
     for (int p = 0; p < 3; p++) {
-        train_run *big = open_or_fail(device, classes, class_rows, SETTINGS(precisions[p], "loss_scale=static(scale = 1024)"));
-        train_run *small = open_or_fail(device, classes, class_rows,
-                                        SETTINGS(precisions[p], "loss_scale=static(scale = 1024)", "batch=2", "accumulate=4"));
+        train_run *big =
+            open_or_fail(device, classes, class_rows, SETTINGS(precisions[p], "loss_scale=static(scale = 1024)"));
+        train_run *small =
+            open_or_fail(device, classes, class_rows,
+                         SETTINGS(precisions[p], "loss_scale=static(scale = 1024)", "batch=2", "accumulate=4"));
         for (int k = 0; big != NULL && small != NULL && k < 3; k++) {
             CHECK(train_step(big, 0, 8, false));
             for (uint32_t i = 0; i < 4; i++) CHECK(train_step(small, 2 * i, 2, false));
@@ -49,18 +53,19 @@ static void n61_micro_batches_equal_one_batch(const char *device) {
         }
         if (big != NULL && small != NULL) {
             double weight = distance(big, small, "fc.weight", 64), head = distance(big, small, "head.bias", 3);
-            CHECK_MSG(weight <= 4 * tolerances[p] && head <= 4 * tolerances[p], "%s on %s: %g %g", precisions[p], device,
-                      weight, head);
+            CHECK_MSG(weight <= 4 * tolerances[p] && head <= 4 * tolerances[p], "%s on %s: %g %g", precisions[p],
+                      device, weight, head);
         }
         train_close(big);
         train_close(small);
     }
 }
 
-static const char product[] = "model m(x: f32[batch]) {\n    w = param([1], init = constant(1))\n    loss l = w * x\n}\n"
-                              "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
-                              "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n"
-                              "    length = 100 steps\n    loss_scale = static(scale = 1)\n}\n";
+static const char product[] =
+    "model m(x: f32[batch]) {\n    w = param([1], init = constant(1))\n    loss l = w * x\n}\n"
+    "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
+    "train {\n    precision = f16\n    optimizer = sgd(lr = 1)\n    batch = 1\n"
+    "    length = 100 steps\n    loss_scale = static(scale = 1)\n}\n";
 
 /* 64 times 2048 is no f16, and the first 1 would be lost beside 2048 in one. */
 static void n60_sums_over_micro_batches_are_f32(const char *device) {
@@ -73,10 +78,11 @@ static void n60_sums_over_micro_batches_are_f32(const char *device) {
 
 /* Gradients of 256 rows are added up by one matmul: a 16-bit result or sum would give 256. */
 static void n60_weight_gradients_are_f32(const char *device) {
-    static const char model[] = "model m(x: f32[batch, 2]) {\n    y = linear(x, 1, bias = false, init = zeros) as fc\n"
-                                "    loss l = y[:, 0]\n}\n"
-                                "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:2]\n}\n"
-                                "train {\n    precision = bf16\n    optimizer = sgd(lr = 1)\n    batch = 2\n    length = 100 steps\n}\n";
+    static const char model[] =
+        "model m(x: f32[batch, 2]) {\n    y = linear(x, 1, bias = false, init = zeros) as fc\n"
+        "    loss l = y[:, 0]\n}\n"
+        "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:2]\n}\n"
+        "train {\n    precision = bf16\n    optimizer = sgd(lr = 1)\n    batch = 2\n    length = 100 steps\n}\n";
     train_run *t = open_or_fail(device, model, "256,1\n1,1\n", NULL);
     if (t == NULL) return;
     CHECK(train_step(t, 0, 2, false));
@@ -104,12 +110,12 @@ static void n31_statistics_move_on_applied_steps_only(const char *device) {
 
 /* Ids beyond 2048 have no f16, beyond 256 no bf16: a rounded id would move another row. */
 static void n44_ids_stay_integers(const char *device) {
-    static const char model[] =
-        "model m(id: i32[batch]) {\n    e = embedding(id, 5000, 4, init = zeros) as table\n"
-        "    y = linear(e, 1, bias = false, init = ones) as head\n    loss l = y[:, 0]\n}\n"
-        "data {\n    train = csv(\"rows.csv\", header = false)\n    input id = columns[0]\n}\n"
-        "params {\n    \"head.*\" { freeze = true }\n}\n"
-        "train {\n    optimizer = sgd(lr = 1)\n    batch = 2\n    length = 100 steps\n    loss_scale = static(scale = 1)\n}\n";
+    static const char model[] = "model m(id: i32[batch]) {\n    e = embedding(id, 5000, 4, init = zeros) as table\n"
+                                "    y = linear(e, 1, bias = false, init = ones) as head\n    loss l = y[:, 0]\n}\n"
+                                "data {\n    train = csv(\"rows.csv\", header = false)\n    input id = columns[0]\n}\n"
+                                "params {\n    \"head.*\" { freeze = true }\n}\n"
+                                "train {\n    optimizer = sgd(lr = 1)\n    batch = 2\n    length = 100 steps\n    "
+                                "loss_scale = static(scale = 1)\n}\n";
     static const char *const precisions[] = {"precision=f16", "precision=bf16"};
     for (int i = 0; i < 2; i++) {
         train_run *t = open_or_fail(device, model, "4097\n3001\n", SETTINGS(precisions[i]));
@@ -125,7 +131,8 @@ static void n44_ids_stay_integers(const char *device) {
 
 static void n51_a_tied_weight_has_one_master_and_one_gradient(const char *device) {
     static const char model[] =
-        "model m(x: f32[batch, 1]) {\n    f = linear(_, 1, bias = false, init = constant(2))\n    y = f(x)\n    z = f(y)\n"
+        "model m(x: f32[batch, 1]) {\n    f = linear(_, 1, bias = false, init = constant(2))\n    y = f(x)\n    z = "
+        "f(y)\n"
         "    loss l = z[:, 0]\n}\n"
         "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0:1]\n}\n"
         "train {\n    precision = bf16\n    optimizer = sgd(lr = 0.125)\n    batch = 1\n    length = 100 steps\n}\n";
@@ -148,7 +155,8 @@ static void n51_a_tied_weight_has_one_master_and_one_gradient(const char *device
 static void n52_the_branch_not_taken_has_no_say(const char *device) {
     static const char model[] =
         "model m(x: f32[batch]) {\n    w = param([1], init = zeros)\n    v = param([1], init = zeros)\n"
-        "    s = where(w > 0, sqrt(w), w)\n    l = where(v > 0, log(v), 2 * v)\n    loss a = s * x\n    loss b = l * x\n}\n"
+        "    s = where(w > 0, sqrt(w), w)\n    l = where(v > 0, log(v), 2 * v)\n    loss a = s * x\n    loss b = l * "
+        "x\n}\n"
         "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
         "train {\n    optimizer = sgd(lr = 1)\n    batch = 1\n    length = 100 steps\n}\n";
     static const char *const precisions[] = {"precision=f32", "precision=bf16", "precision=f16"};
@@ -172,12 +180,14 @@ static void n52_roots_at_zero(const char *device) {
     train_run *t = open_or_fail(device, model, "1,1\n", NULL);
     if (t == NULL) return;
     CHECK(train_step(t, 0, 1, false));
-    CHECK_MSG(isfinite(train_output(t, "grad_norm")) && train_output(t, "applied") == 1, "%g", train_output(t, "grad_norm"));
+    CHECK_MSG(isfinite(train_output(t, "grad_norm")) && train_output(t, "applied") == 1, "%g",
+              train_output(t, "grad_norm"));
     train_close(t);
 }
 
 static void n70_masters_and_moments_are_f32(const char *device) {
-    train_run *t = open_or_fail(device, classes, class_rows, SETTINGS("precision=bf16", "optimizer=adamw()", "accumulate=2"));
+    train_run *t =
+        open_or_fail(device, classes, class_rows, SETTINGS("precision=bf16", "optimizer=adamw()", "accumulate=2"));
     if (t == NULL) return;
     uint32_t seen = 0;
     for (uint32_t i = 0; i < mpc_store_count(train_store(t)); i++) {
@@ -196,7 +206,8 @@ static void n72_decay_is_decoupled_and_by_rank(const char *device) {
         "model m(x: f32[batch]) {\n    a = param([2, 2], init = ones)\n    b = param([2], init = ones)\n"
         "    loss l = 0 * sum(a) + 0 * sum(b) + 0 * x\n}\n"
         "data {\n    train = csv(\"rows.csv\", header = false)\n    input x = columns[0]\n}\n"
-        "train {\n    precision = bf16\n    optimizer = adamw(lr = 0.5, weight_decay = 0.25)\n    batch = 1\n    length = 100 steps\n}\n";
+        "train {\n    precision = bf16\n    optimizer = adamw(lr = 0.5, weight_decay = 0.25)\n    batch = 1\n    "
+        "length = 100 steps\n}\n";
     train_run *t = open_or_fail(device, model, "1\n", NULL);
     if (t == NULL) return;
     CHECK(train_step(t, 0, 1, false));
