@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 #include "run.h"
 
-enum { POOL = 200, DEFAULT_SEEDS = 8 };
+enum { POOL = 200, DEFAULT_SEEDS = 8 /* also what is compiled at a time */ };
 
 typedef struct random_graph {
     mpc_builder *b;
@@ -317,29 +317,36 @@ static void check_reference(const run *r, const mpc_graph *g, const reference *r
         }
 }
 
-static void check_programs(const mpc_graph *g, const mpc_program *fused, const mpc_program *unfused, uint64_t seed) {
+typedef struct test_case {
+    uint64_t seed;
+    mpc_sources *sources;
+    mpc_context *ctx;
+    mpc_graph *graph;
+    mpc_program *fused, *unfused;
+    uint32_t fused_number, unfused_number;
+} test_case;
+
+static void check_programs(const test_case *c, const run_batch *batch) {
     run a, b;
     reference ref;
-    CHECK(evaluate(&ref, g, seed));
-    CHECK(run_load(&a, fused, "-march=native"));
-    CHECK(run_load(&b, unfused, "-march=native"));
-    if (a.lib != NULL && b.lib != NULL) {
-        write_inputs(&a, &ref);
-        write_inputs(&b, &ref);
-        run_step(&a);
-        run_step(&b);
-        check_reference(&a, g, &ref, seed);
-        check_outputs(&a, &b, "when unfused", seed);
-        run again = a;
-        again.arena = run_aligned(fused->arena_bytes);
-        again.states = run_aligned(fused->state_bytes);
-        again.backwards = true;
-        write_inputs(&again, &ref);
-        run_step(&again);
-        check_outputs(&a, &again, "with units backwards", seed);
-        free(again.arena);
-        free(again.states);
-    }
+    CHECK(evaluate(&ref, c->graph, c->seed));
+    run_load(&a, batch, c->fused, c->fused_number);
+    run_load(&b, batch, c->unfused, c->unfused_number);
+    write_inputs(&a, &ref);
+    write_inputs(&b, &ref);
+    run_step(&a);
+    run_step(&b);
+    check_reference(&a, c->graph, &ref, c->seed);
+    check_outputs(&a, &b, "when unfused", c->seed);
+    run again = a;
+    again.arena = run_aligned(c->fused->arena_bytes);
+    again.states = run_aligned(c->fused->state_bytes);
+    again.backwards = true;
+    write_inputs(&again, &ref);
+    run_step(&again);
+    check_outputs(&a, &again, "with units backwards", c->seed);
+    free(again.arena);
+    free(again.states);
     run_unload(&a);
     run_unload(&b);
     mpc_arena_destroy(ref.arena);
@@ -350,29 +357,44 @@ static void show(void *user, const mpc_diag *d) {
     fprintf(stderr, "%s: %s\n", d->code, d->message);
 }
 
-static void check_seed(uint64_t seed, double *worst) {
-    mpc_sink sink = {show, NULL};
-    mpc_sources *sources = mpc_sources_create();
-    mpc_context *ctx = mpc_context_create(&sink, sources);
-    CHECK(mpc_passes_register(ctx) == MPC_OK);
-    mpc_pass_env env = {.ctx = ctx};
-    mpc_graph *g = make_graph(ctx, seed);
-    CHECK(g != NULL);
+static const mpc_sink sink = {show, NULL};
+
+static void make_case(test_case *c, uint64_t seed, run_batch *batch, double *worst) {
+    *c = (test_case){.seed = seed, .sources = mpc_sources_create()};
+    c->ctx = mpc_context_create(&sink, c->sources);
+    CHECK(mpc_passes_register(c->ctx) == MPC_OK);
+    mpc_pass_env env = {.ctx = c->ctx};
+    c->graph = make_graph(c->ctx, seed);
+    CHECK(c->graph != NULL);
+    if (c->graph == NULL) return;
     double ratio = 1, other = 1;
-    if (g != NULL) {
-        mpc_program *fused = compile(g, "@lower", &env, &ratio);
-        mpc_program *unfused = compile(g, "expand,fuse{mode=off},schedule,memory", &env, &other);
-        if (fused != NULL && unfused != NULL) {
-            CHECK(fused->launch_count <= unfused->launch_count);
-            check_programs(g, fused, unfused, seed);
-        }
-        mpc_program_destroy(fused);
-        mpc_program_destroy(unfused);
-    }
+    c->fused = compile(c->graph, "@lower", &env, &ratio);
+    c->unfused = compile(c->graph, "expand,fuse{mode=off},schedule,memory", &env, &other);
     if (ratio > *worst) *worst = ratio;
-    mpc_graph_destroy(g);
-    mpc_context_destroy(ctx);
-    mpc_sources_destroy(sources);
+    if (c->fused == NULL || c->unfused == NULL) return;
+    CHECK(c->fused->launch_count <= c->unfused->launch_count);
+    c->fused_number = run_add(batch, c->fused);
+    c->unfused_number = run_add(batch, c->unfused);
+}
+
+static void destroy_case(test_case *c) {
+    mpc_program_destroy(c->fused);
+    mpc_program_destroy(c->unfused);
+    mpc_graph_destroy(c->graph);
+    mpc_context_destroy(c->ctx);
+    mpc_sources_destroy(c->sources);
+}
+
+static void check_seeds(uint64_t first, uint64_t count, double *worst) {
+    test_case cases[DEFAULT_SEEDS];
+    run_batch batch = {0};
+    for (uint64_t i = 0; i < count; i++) make_case(&cases[i], first + i, &batch, worst);
+    CHECK(run_compile(&batch, "-march=native"));
+    for (uint64_t i = 0; i < count; i++) {
+        if (batch.lib && cases[i].fused && cases[i].unfused) check_programs(&cases[i], &batch);
+        destroy_case(&cases[i]);
+    }
+    if (batch.lib) dlclose(batch.lib);
 }
 
 int main(int argc, char **argv) {
@@ -381,7 +403,8 @@ int main(int argc, char **argv) {
                                                                          : argc > 1 ? 1
                                                                                     : DEFAULT_SEEDS;
     double worst = 1;
-    for (uint64_t seed = first; seed < first + count; seed++) check_seed(seed, &worst);
+    for (uint64_t done = 0; done < count; done += DEFAULT_SEEDS)
+        check_seeds(first + done, count - done < DEFAULT_SEEDS ? count - done : DEFAULT_SEEDS, &worst);
     fprintf(stderr, "largest arena / lower bound: %g\n", worst);
     CHECK(worst < 1.5); /* tiny graphs: mostly alignment */
     return check_result();

@@ -15,10 +15,16 @@
 
 typedef void (*run_kernel)(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch);
 
+/* Programs that are compiled as one text: the prelude costs more than the kernels of a small graph. Names of kernels
+ * get their program's number. */
+typedef struct run_batch {
+    mpc_str text;
+    uint32_t programs;
+    void *lib;
+} run_batch;
+
 typedef struct run {
     const mpc_program *program;
-    char dir[64];
-    void *lib;
     unsigned char *arena, *states;
     void *scratch;
     run_kernel *kernels;
@@ -31,48 +37,55 @@ static inline void *run_aligned(uint64_t bytes) {
     return p;
 }
 
-static inline bool run_compile(run *r, const char *flags) {
-    char path[128], command[512];
-    mpc_str text = {0};
-    mpc_program_source(r->program, &text);
-    snprintf(path, sizeof path, "%s/p.c", r->dir);
+/* Gives the program's number. */
+static inline uint32_t run_add(run_batch *b, const mpc_program *p) {
+    if (b->programs == 0) mpc_str_append(&b->text, p->prelude);
+    for (uint32_t i = 0; i < p->kernel_count; i++)
+        mpc_str_printf(&b->text, "\n#define %s p%u_%s\n%s\n#undef %s\n", p->kernels[i].name, b->programs,
+                       p->kernels[i].name, p->kernels[i].text, p->kernels[i].name);
+    return b->programs++;
+}
+
+static inline bool run_compile(run_batch *b, const char *flags) {
+    char dir[] = "/tmp/mpc-codegen-XXXXXX", path[128], command[512];
+    if (mkdtemp(dir) == NULL) return false;
+    snprintf(path, sizeof path, "%s/p.c", dir);
     FILE *f = fopen(path, "w");
     if (f == NULL) return false;
-    fputs(mpc_str_cstr(&text), f);
+    fputs(mpc_str_cstr(&b->text), f);
     fclose(f);
-    mpc_str_free(&text);
+    mpc_str_free(&b->text);
     const char *cc = getenv("MPC_CC");
     snprintf(
         command, sizeof command,
         "%s -std=gnu17 -O1 %s -ffp-contract=off -Wall -Wextra -Werror -Wno-psabi -fPIC -shared -o %s/p.so %s/p.c -lm",
-        cc ? cc : "cc", flags, r->dir, r->dir);
-    if (system(command) != 0) return false;
-    snprintf(path, sizeof path, "%s/p.so", r->dir);
-    r->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return r->lib != NULL;
+        cc ? cc : "cc", flags, dir, dir);
+    if (system(command) == 0) {
+        snprintf(path, sizeof path, "%s/p.so", dir);
+        b->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    if (system(command) != 0) fprintf(stderr, "left %s\n", dir);
+    return b->lib != NULL;
 }
 
-static inline bool run_load(run *r, const mpc_program *program, const char *flags) {
-    *r = (run){.program = program, .dir = "/tmp/mpc-codegen-XXXXXX"};
-    if (mkdtemp(r->dir) == NULL || !run_compile(r, flags)) return false;
+static inline void run_load(run *r, const run_batch *b, const mpc_program *program, uint32_t number) {
+    *r = (run){.program = program};
     uint64_t scratch = 64;
     r->kernels = calloc(program->kernel_count + 1, sizeof *r->kernels);
     for (uint32_t i = 0; i < program->kernel_count; i++) {
-        *(void **)&r->kernels[i] = dlsym(r->lib, program->kernels[i].name);
+        char name[256];
+        snprintf(name, sizeof name, "p%u_%s", number, program->kernels[i].name);
+        *(void **)&r->kernels[i] = dlsym(b->lib, name);
         CHECK(r->kernels[i] != NULL);
         if (program->kernels[i].scratch_bytes > scratch) scratch = program->kernels[i].scratch_bytes;
     }
     r->arena = run_aligned(program->arena_bytes);
     r->states = run_aligned(program->state_bytes);
     r->scratch = run_aligned(scratch);
-    return true;
 }
 
 static inline void run_unload(run *r) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", r->dir);
-    if (system(command) != 0) fprintf(stderr, "left %s\n", r->dir);
-    if (r->lib != NULL) dlclose(r->lib);
     free(r->kernels);
     free(r->arena);
     free(r->states);
