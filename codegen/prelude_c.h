@@ -40,6 +40,58 @@ MPC_FN vl mpc_select_l(vi c, vl a, vl b) {
 #define mpc_select(c, a, b) _Generic((a), vf : mpc_select_f, vi : mpc_select_i, vl : mpc_select_l)((c), (a), (b))
 MPC_FN vi mpc_mask_l(vl c) { return __builtin_convertvector(c, vi); }
 
+/* --- choices by a comparison. Where there are mask registers, compilers make two operations of a select; these are one
+ * --- */
+#ifdef MPC_X512
+#define MPC_CHOOSE(name, predicate, operator) \
+    MPC_FN vf mpc_choose_##name(vf a, vf b, vf yes, vf no) { \
+        return (vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, predicate), (__m512)no, (__m512)yes); \
+    }
+#else
+#define MPC_CHOOSE(name, predicate, operator) \
+    MPC_FN vf mpc_choose_##name(vf a, vf b, vf yes, vf no) { return mpc_select_f(a operator b, yes, no); }
+#endif
+MPC_CHOOSE(lt, _CMP_LT_OQ, <)
+MPC_CHOOSE(ne, _CMP_NEQ_UQ, !=)
+/* x > top ? top : x; NaN stays */
+MPC_FN vf mpc_at_most(vf x, float top) {
+#ifdef MPC_X512
+    return (vf)_mm512_min_ps((__m512)mpc_splat(top), (__m512)x);
+#else
+    return mpc_select_f(x > top, mpc_splat(top), x);
+#endif
+}
+
+/* --- integers of other widths; some compilers take 16 and 8-bit vectors apart by element --- */
+MPC_FN vu mpc_from_u16(vh h) {
+#ifdef MPC_X512
+    return (vu)_mm512_cvtepu16_epi32((__m256i)h);
+#else
+    return __builtin_convertvector(h, vu);
+#endif
+}
+MPC_FN vu mpc_from_u8(vb b) {
+#ifdef MPC_X512
+    return (vu)_mm512_cvtepu8_epi32((__m128i)b);
+#else
+    return __builtin_convertvector(b, vu);
+#endif
+}
+MPC_FN vh mpc_to_u16(vu v) {
+#ifdef MPC_X512
+    return (vh)_mm512_cvtepi32_epi16((__m512i)v);
+#else
+    return __builtin_convertvector(v, vh);
+#endif
+}
+MPC_FN vb mpc_to_u8(vu v) {
+#ifdef MPC_X512
+    return (vb)_mm512_cvtepi32_epi8((__m512i)v);
+#else
+    return __builtin_convertvector(v, vb);
+#endif
+}
+
 /* --- fused multiply-add, where one is wanted: a * b + c, rounded once --- */
 MPC_FN vf mpc_fma(vf a, vf b, vf c) {
 #ifdef MPC_X512
@@ -81,15 +133,20 @@ MPC_FN vl mpc_abs_l(vl a) {
     return (n & -a) | (~n & a);
 }
 #define mpc_abs(a) _Generic((a), vf : mpc_abs_f, vi : mpc_abs_i, vl : mpc_abs_l)(a)
+#ifdef MPC_X512 /* the instructions give b when a or b is NaN, and when both are zeros */
+MPC_FN vf mpc_max_f(vf a, vf b) { return mpc_choose_ne(a, a, a, (vf)_mm512_max_ps((__m512)a, (__m512)b)); }
+MPC_FN vf mpc_min_f(vf a, vf b) { return mpc_choose_ne(a, a, a, (vf)_mm512_min_ps((__m512)a, (__m512)b)); }
+#else
 MPC_FN vf mpc_max_f(vf a, vf b) { return mpc_select_f((a > b) | (a != a), a, b); }
 MPC_FN vf mpc_min_f(vf a, vf b) { return mpc_select_f((a < b) | (a != a), a, b); }
+#endif
 MPC_FN vi mpc_max_i(vi a, vi b) { return mpc_select_i(a > b, a, b); }
 MPC_FN vi mpc_min_i(vi a, vi b) { return mpc_select_i(a < b, a, b); }
 MPC_FN vl mpc_max_l(vl a, vl b) { return mpc_select_l(mpc_mask_l(a > b), a, b); }
 MPC_FN vl mpc_min_l(vl a, vl b) { return mpc_select_l(mpc_mask_l(a < b), a, b); }
 #define mpc_max(a, b) _Generic((a), vf : mpc_max_f, vi : mpc_max_i, vl : mpc_max_l)((a), (b))
 #define mpc_min(a, b) _Generic((a), vf : mpc_min_f, vi : mpc_min_i, vl : mpc_min_l)((a), (b))
-MPC_FN vf mpc_relu_f(vf a) { return mpc_select_f((a > 0.0f) | (a != a), a, mpc_splat(0.0f)); }
+MPC_FN vf mpc_relu_f(vf a) { return mpc_max_f(a, mpc_splat(0.0f)); }
 MPC_FN vi mpc_relu_i(vi a) { return a & (a > 0); }
 MPC_FN vl mpc_relu_l(vl a) { return a & (a > 0); }
 #define mpc_relu(a) _Generic((a), vf : mpc_relu_f, vi : mpc_relu_i, vl : mpc_relu_l)(a)
@@ -139,7 +196,7 @@ MPC_FN vf mpc_round_bf16(vf a) {
     vu u = (vu)a;
     vu r = (u + 0x7fff + ((u >> 16) & 1)) & 0xffff0000u;
     vu q = (u | 0x00400000u) & 0xffff0000u;
-    return mpc_select_f(a != a, (vf)q, (vf)r);
+    return mpc_choose_ne(a, a, (vf)q, (vf)r);
 }
 MPC_FN vf mpc_round_tf32(vf a) {
     vu u = (vu)a;
@@ -201,8 +258,8 @@ MPC_FN vf mpc_load_f32(const void *p, int64_t m) { return (vf)mpc_load_32(p, m);
 MPC_FN void mpc_store_f32(void *p, vf v, int64_t m) { mpc_store_32(p, (vi)v, m); }
 MPC_FN vi mpc_load_i32(const void *p, int64_t m) { return mpc_load_32(p, m); }
 MPC_FN void mpc_store_i32(void *p, vi v, int64_t m) { mpc_store_32(p, v, m); }
-MPC_FN vf mpc_load_bf16(const void *p, int64_t m) { return (vf)(__builtin_convertvector(mpc_load_16(p, m), vu) << 16); }
-MPC_FN void mpc_store_bf16(void *p, vf v, int64_t m) { mpc_store_16(p, __builtin_convertvector((vu)v >> 16, vh), m); }
+MPC_FN vf mpc_load_bf16(const void *p, int64_t m) { return (vf)(mpc_from_u16(mpc_load_16(p, m)) << 16); }
+MPC_FN void mpc_store_bf16(void *p, vf v, int64_t m) { mpc_store_16(p, mpc_to_u16((vu)v >> 16), m); }
 MPC_FN vf mpc_widen_f16(vh h) {
 #ifdef MPC_X512
     return (vf)_mm512_cvtph_ps((__m256i)h);
@@ -231,7 +288,7 @@ MPC_FN void mpc_store_f16(void *p, vf v, int64_t m) {
 }
 /* 8-bit floats: bias and fraction bits; the value is representable when stored. */
 MPC_FN vf mpc_widen_f8(vb b, int fraction, int bias, uint32_t nan, uint32_t inf) {
-    vu w = __builtin_convertvector(b, vu), sign = (w & 0x80u) << 24, mag = w & 0x7fu;
+    vu w = mpc_from_u8(b), sign = (w & 0x80u) << 24, mag = w & 0x7fu;
     vf normal = (vf)((mag << (23 - fraction)) + ((uint32_t)(127 - bias) << 23));
     vf small = __builtin_convertvector((vi)mag, vf) * (float)(1.0 / (double)(1u << (bias - 1 + fraction)));
     vf r = mpc_select_f((vi)(mag < (1u << fraction)), small, normal);
@@ -247,14 +304,14 @@ MPC_FN vb mpc_narrow_f8(vf v, int fraction, int bias, uint32_t nan, uint32_t inf
     vu r = (vu)mpc_select_i((vi)(mag < ((uint32_t)(128 - bias) << 23)), (vi)small, (vi)normal);
     r = (vu)mpc_select_i((vi)(mag == 0x7f800000u), (vi)((vu){0} + inf), (vi)r);
     r = (vu)mpc_select_i((vi)(mag > 0x7f800000u), (vi)((vu){0} + nan), (vi)r);
-    return __builtin_convertvector(r | sign, vb);
+    return mpc_to_u8(r | sign);
 }
 MPC_FN vf mpc_load_f8e4m3(const void *p, int64_t m) { return mpc_widen_f8(mpc_load_8(p, m), 3, 7, 0x7f, 0x80); }
 MPC_FN vf mpc_load_f8e5m2(const void *p, int64_t m) { return mpc_widen_f8(mpc_load_8(p, m), 2, 15, 0x7d, 0x7c); }
 MPC_FN void mpc_store_f8e4m3(void *p, vf v, int64_t m) { mpc_store_8(p, mpc_narrow_f8(v, 3, 7, 0x7f, 0x7e), m); }
 MPC_FN void mpc_store_f8e5m2(void *p, vf v, int64_t m) { mpc_store_8(p, mpc_narrow_f8(v, 2, 15, 0x7e, 0x7c), m); }
-MPC_FN vi mpc_load_u8(const void *p, int64_t m) { return __builtin_convertvector(mpc_load_8(p, m), vi); }
-MPC_FN void mpc_store_u8(void *p, vi v, int64_t m) { mpc_store_8(p, __builtin_convertvector(v, vb), m); }
+MPC_FN vi mpc_load_u8(const void *p, int64_t m) { return (vi)mpc_from_u8(mpc_load_8(p, m)); }
+MPC_FN void mpc_store_u8(void *p, vi v, int64_t m) { mpc_store_8(p, mpc_to_u8((vu)v), m); }
 MPC_FN vi mpc_load_bool(const void *p, int64_t m) { return mpc_load_u8(p, m) != 0; }
 MPC_FN void mpc_store_bool(void *p, vi v, int64_t m) { mpc_store_u8(p, v & 1, m); }
 MPC_FN vl mpc_load_i64(const void *p, int64_t m) {
@@ -331,11 +388,20 @@ MPC_FOLD(mpc_fold_min_l, vl, mpc_min_l)
 MPC_FN vf mpc_rint_(vf a) { return (a + 12582912.0f) - 12582912.0f; } /* |a| < 2^22 */
 MPC_FN vf mpc_exp2i_(vi n) { return (vf)((n + 127) << 23); }          /* 2^n, normal */
 
+/* p * 2^n, rounded once, for whole n from -151 to 128; n is NaN where p is */
+MPC_FN vf mpc_scale_(vf p, vf n) {
+#ifdef MPC_X512
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    vi k = __builtin_convertvector(mpc_select_f(n == n, n, mpc_splat(0.0f)), vi), h = k >> 1;
+    return p * mpc_exp2i_(h) * mpc_exp2i_(k - h);
+#endif
+}
+
 /* at most 1 ulp; results below 2^-126 too. What is certainly 0 (masked scores) is not computed as such: subnormal
  * arithmetic is slow. */
 MPC_FN vf mpc_exp(vf x) {
-    vi zero = x < -104.0f;
-    vf c = mpc_select_f(x > 89.0f, mpc_splat(89.0f), mpc_select_f(zero, mpc_splat(0.0f), x));
+    vf floor = mpc_splat(-104.0f), c = mpc_at_most(mpc_choose_lt(x, floor, mpc_splat(0.0f), x), 89.0f);
     vf n = mpc_rint_(c * 1.44269504f);
     vf r = mpc_fma(n, mpc_splat(-0.693359375f), c);
     r = mpc_fma(n, mpc_splat(2.12194440e-4f), r);
@@ -345,8 +411,7 @@ MPC_FN vf mpc_exp(vf x) {
     p = mpc_fma(p, r, mpc_splat(1.66666672e-1f));
     p = mpc_fma(p, r, mpc_splat(0.5f));
     p = mpc_fma(p * r, r, r) + 1.0f;
-    vi k = __builtin_convertvector(mpc_select_f(n == n, n, mpc_splat(0.0f)), vi), h = k >> 1;
-    return mpc_select_f(zero, mpc_splat(0.0f), p * mpc_exp2i_(h) * mpc_exp2i_(k - h));
+    return mpc_choose_lt(x, floor, mpc_splat(0.0f), mpc_scale_(p, n));
 }
 
 /* at most 1 ulp; log(0) = -inf, log(x < 0) = NaN */
@@ -379,13 +444,13 @@ MPC_FN vf mpc_tanh(vf x) {
     vf small = mpc_fma(p * z, x, x);
     vf big = 1.0f - 2.0f / (mpc_exp(a + a) + 1.0f);
     big = (vf)((vi)big | ((vi)x & INT32_MIN));
-    return mpc_select_f(a < 0.625f, small, big);
+    return mpc_choose_lt(a, mpc_splat(0.625f), small, big);
 }
 
 /* at most 3 ulp */
 MPC_FN vf mpc_sigmoid(vf x) {
     vf e = mpc_exp((vf)((vi)x | INT32_MIN)); /* exp(-|x|) */
-    return mpc_select_f(x < 0.0f, e, mpc_splat(1.0f)) / (1.0f + e);
+    return mpc_choose_lt(x, mpc_splat(0.0f), e, mpc_splat(1.0f)) / (1.0f + e);
 }
 
 /* at most 2 ulp */
@@ -398,7 +463,7 @@ MPC_FN vf mpc_erf(vf x) {
     p = mpc_fma(p, z, mpc_splat(-3.76126349e-1f));
     p = mpc_fma(p, z, mpc_splat(1.28379166e-1f));
     vf small = mpc_fma(p, x, x);
-    vf t = mpc_select_f(a > 4.0f, mpc_splat(4.0f), a);
+    vf t = mpc_at_most(a, 4.0f);
     vf q = mpc_fma(mpc_splat(1.12314656e-5f), t, mpc_splat(-3.22805397e-4f));
     q = mpc_fma(q, t, mpc_splat(3.64246499e-3f));
     q = mpc_fma(q, t, mpc_splat(-2.37620752e-2f));
@@ -407,7 +472,7 @@ MPC_FN vf mpc_erf(vf x) {
     q = mpc_fma(q, t, mpc_splat(1.12864852f));
     vf big = 1.0f - mpc_exp(-(q * t));
     big = (vf)((vi)big | ((vi)x & INT32_MIN));
-    return mpc_select_f((a < 0.93f) | (x != x), small, big);
+    return mpc_choose_lt(a, mpc_splat(0.93f), small, mpc_choose_ne(x, x, small, big));
 }
 
 /* Sine and cosine in f64, at most 1 ulp; infinity gives NaN. Large arguments are reduced with 96 bits of 2/pi, from the
