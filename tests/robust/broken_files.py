@@ -347,6 +347,10 @@ in_parallel(data_file, [("text.mpg", "FILE", *item) for item in TEXTS.items()])
 in_parallel(graph_file, GRAPHS.items())
 in_parallel(weights_file, WEIGHTS.items())
 not_a_file()
+for options, code in ((("--const", "nope=3"), "E302"), (("--set", "nope=3"), "E301"), (("--set", "batch=("), None), (("--const", "=("), None)):
+    broken = train(place_of("good.mpg"), *options)
+    survives(broken, None)
+    check(broken.status in (1, 2) and (code is None or code in broken.codes), options, broken.err)
 known = set(MODELS) | set(TABLES) | set(TEXTS) | set(GRAPHS) | set(WEIGHTS) | {"text.mpg"}
 check(known == set(os.listdir(CORPUS)), known ^ set(os.listdir(CORPUS)))
 HOLDER.cleanup()
