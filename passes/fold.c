@@ -153,20 +153,6 @@ static bool is_identity(const int64_t *perm, uint32_t rank) {
     return true;
 }
 
-static mpc_value_id fold_transpose(folder *f) {
-    mpc_int_list outer = mpc_attr_ints(f->rw.in, f->n, "perm");
-    const mpc_node *inner = producer(f, 0);
-    int64_t perm[MPC_MAX_RANK];
-    if (is_identity(outer.data, outer.count)) return if_same_type(f, f->operands[0]);
-    if (inner == NULL || inner->op != MPC_OP_transpose) return MPC_NONE;
-    mpc_int_list first = mpc_attr_ints(graph(f), inner, "perm");
-    mpc_value_id source = mpc_operand(graph(f), inner, 0);
-    for (uint32_t i = 0; i < outer.count; i++) perm[i] = first.data[outer.data[i]];
-    if (is_identity(perm, outer.count)) return if_same_type(f, source);
-    mpc_rewrite_dress(&f->rw, f->n);
-    return mpc_build_transpose(f->rw.b, source, perm);
-}
-
 /* --- into the op that takes it --- */
 
 /* A transpose of the last two axes and nothing else. */
@@ -205,6 +191,39 @@ static mpc_value_id fold_matmul(folder *f) {
 
 static bool has_one_reader(const folder *f, mpc_value_id old) {
     return f->uses.begin[old + 1] - f->uses.begin[old] == 1 && !f->bound[old];
+}
+
+/* (a b)^T is b^T a^T, element by element the same products in the same order. Only where nobody else reads a b. By
+ * value: building moves the table of nodes. */
+static mpc_value_id transposed_matmul(folder *f, mpc_node inner) {
+    enum { MAX = 8 };
+    mpc_attr_arg attrs[MAX + 2];
+    if (!swaps_last_axes(f->rw.in, f->n) || !has_one_reader(f, mpc_operand(f->rw.in, f->n, 0)) ||
+        inner.attr_count > MAX)
+        return MPC_NONE;
+    mpc_value_id turned[2] = {mpc_operand(graph(f), &inner, 1), mpc_operand(graph(f), &inner, 0)};
+    mpc_rewrite_attrs(graph(f), &inner, attrs);
+    attrs[inner.attr_count] = MPC_A_BOOL("ta", !mpc_attr_bool(graph(f), &inner, "tb"));
+    attrs[inner.attr_count + 1] = MPC_A_BOOL("tb", !mpc_attr_bool(graph(f), &inner, "ta"));
+    mpc_rewrite_dress(&f->rw, f->n);
+    mpc_builder_set_why(f->rw.b, inner.why);
+    mpc_format format = mpc_type_get(f->rw.in->ctx, result_type(f))->format;
+    return mpc_build_as(f->rw.b, MPC_OP_matmul, turned, 2, attrs, inner.attr_count + 2, format);
+}
+
+static mpc_value_id fold_transpose(folder *f) {
+    mpc_int_list outer = mpc_attr_ints(f->rw.in, f->n, "perm");
+    const mpc_node *inner = producer(f, 0);
+    int64_t perm[MPC_MAX_RANK];
+    if (is_identity(outer.data, outer.count)) return if_same_type(f, f->operands[0]);
+    if (inner != NULL && inner->op == MPC_OP_matmul) return transposed_matmul(f, *inner);
+    if (inner == NULL || inner->op != MPC_OP_transpose) return MPC_NONE;
+    mpc_int_list first = mpc_attr_ints(graph(f), inner, "perm");
+    mpc_value_id source = mpc_operand(graph(f), inner, 0);
+    for (uint32_t i = 0; i < outer.count; i++) perm[i] = first.data[outer.data[i]];
+    if (is_identity(perm, outer.count)) return if_same_type(f, source);
+    mpc_rewrite_dress(&f->rw, f->n);
+    return mpc_build_transpose(f->rw.b, source, perm);
 }
 
 /* relu(round(acc)) is round(relu(acc)) where both are stored in one format: rounding keeps the sign. */
