@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "driver/session.h"
+#include "driver/explain_value.h"
 
 static const char *format_name(mpc_format format) {
     return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
@@ -20,7 +20,7 @@ static void print_place(const mpc_graph *g, const mpc_node *n) {
 static void print_node(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
-    mpc_format stored = d.present && d.result != MPC_FMT_none ? d.result : mpc_value_format(g, n->result_begin);
+    mpc_format stored = mpc_stored_format(g, id);
     printf("%-32s %-16s %-6s %-8s %-5s %-6s", mpc_value_name(g, n->result_begin), mpc_node_op(g, id)->name,
            d.present ? format_name(d.operand) : "-", d.present ? format_name(d.compute) : "-",
            d.present ? format_name(d.acc) : "-", format_name(stored));
@@ -32,7 +32,7 @@ static void print_node(const mpc_graph *g, mpc_node_id id) {
 static void print_node_json(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
-    mpc_format stored = d.present && d.result != MPC_FMT_none ? d.result : mpc_value_format(g, n->result_begin);
+    mpc_format stored = mpc_stored_format(g, id);
     json_t *line =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i}", "value", mpc_value_name(g, n->result_begin), "op",
                   mpc_node_op(g, id)->name, "reads", format_name(d.operand), "computes", format_name(d.compute),
@@ -43,24 +43,40 @@ static void print_node_json(const mpc_graph *g, mpc_node_id id) {
     json_decref(line);
 }
 
+static uint32_t find_wanted(const mpc_graph *g, const char *pattern, mpc_node_id *first) {
+    uint32_t count = 0;
+    for (mpc_node_id i = 0; i < g->node_count; i++)
+        if (is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin)) && count++ == 0) *first = i;
+    return count;
+}
+
+static void list_values(const mpc_session *s, const mpc_graph *g, const char *pattern) {
+    bool json = s->cli->options->json;
+    if (!json)
+        printf("%-32s %-16s %-6s %-8s %-5s %-6s  %s\n", "value", "op", "reads", "computes", "acc", "stores",
+               "where, why");
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        if (!is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin))) continue;
+        if (mpc_node_op(g, i)->cls == MPC_CLASS_NONE && !pattern) continue;
+        if (json) print_node_json(g, i);
+        else print_node(g, i);
+    }
+}
+
+/* One value in full, several as a table. */
 static bool explain_values(mpc_session *s) {
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_DECIDED);
     if (!g) return false;
     const char *pattern = s->cli->options->argument;
-    bool json = s->cli->options->json;
-    uint32_t shown = 0;
-    for (mpc_node_id i = 0; i < g->node_count; i++) {
-        if (!is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin))) continue;
-        if (mpc_node_op(g, i)->cls == MPC_CLASS_NONE && !pattern) continue;
-        if (shown++ == 0 && !json)
-            printf("%-32s %-16s %-6s %-8s %-5s %-6s  %s\n", "value", "op", "reads", "computes", "acc", "stores",
-                   "where, why");
-        if (json) print_node_json(g, i);
-        else print_node(g, i);
-    }
-    if (!shown) mpc_error(s->sink, "E361", "no value of the training graph is called `%s`", pattern ? pattern : "");
+    mpc_node_id first = 0;
+    uint32_t count = pattern ? find_wanted(g, pattern, &first) : g->node_count;
+    bool ok = count > 0;
+    if (pattern && count == 1) ok = mpc_explain_value(s, g, first);
+    else if (ok) list_values(s, g, pattern);
+    else if (mpc_explain_input(s, g, pattern)) ok = true;
+    else mpc_explain_unknown(s, g, pattern);
     mpc_graph_destroy(g);
-    return shown > 0;
+    return ok;
 }
 
 static const char *const CLASSES[MPC_BUF_CLASS_COUNT] = {

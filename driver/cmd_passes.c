@@ -17,6 +17,17 @@ static void print_pass(const mpc_pass *pass, bool json) {
     json_decref(line);
 }
 
+static void print_pipeline(uint32_t index, bool json) {
+    if (!json) {
+        printf("@%-15s %s\n", mpc_pipeline_name(index), mpc_pipeline_text(index));
+        return;
+    }
+    json_t *line = json_pack("{s:s, s:s}", "pipeline", mpc_pipeline_name(index), "passes", mpc_pipeline_text(index));
+    if (line) json_dumpf(line, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(line);
+}
+
 int mpc_cmd_passes(mpc_cli *cli) {
     const char *wanted = cli->options->file;
     uint32_t shown = 0;
@@ -26,8 +37,11 @@ int mpc_cmd_passes(mpc_cli *cli) {
         print_pass(pass, cli->options->json);
         shown++;
     }
-    for (uint32_t i = 0; !wanted && !cli->options->json && i < mpc_pipeline_count(); i++)
-        printf("@%-15s %s\n", mpc_pipeline_name(i), mpc_pipeline_text(i));
-    if (!shown) mpc_error(&cli->sink, "E362", "there is no pass `%s`", wanted ? wanted : "");
+    for (uint32_t i = 0; i < mpc_pipeline_count(); i++) {
+        if (wanted && (wanted[0] != '@' || strcmp(mpc_pipeline_name(i), wanted + 1) != 0)) continue;
+        print_pipeline(i, cli->options->json);
+        shown++;
+    }
+    if (!shown) mpc_error(&cli->sink, "E362", "there is no pass or pipeline `%s`", wanted ? wanted : "");
     return shown ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

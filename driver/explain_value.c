@@ -1,0 +1,195 @@
+/* One value of the training graph after autocast: formats, reason, source line, readers, and the words that change its
+ * format. Gradients follow the forward value they come from, so the advice for one names that value. */
+#include "driver/explain_value.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static const char *format_name(mpc_format format) {
+    return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
+}
+
+mpc_format mpc_stored_format(const mpc_graph *g, mpc_node_id id) {
+    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
+    return d.present && d.result != MPC_FMT_none ? d.result : mpc_value_format(g, g->nodes[id].result_begin);
+}
+
+/* ---- the parts ---- */
+
+static void append_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
+    if (!n->loc.file || strcmp(mpc_sym_text(g->ctx, n->loc.file), s->cli->options->file) != 0) return;
+    const char *at = s->text, *end = s->text + s->text_length;
+    for (uint32_t line = 1; at < end && line < n->loc.line; at++) line += *at == '\n';
+    while (at < end && (*at == ' ' || *at == '\t')) at++;
+    const char *stop = at;
+    while (stop < end && *stop != '\n' && *stop != '\r') stop++;
+    mpc_str_append_n(out, at, (size_t)(stop - at));
+}
+
+static bool reads(const mpc_graph *g, const mpc_node *n, mpc_value_id first, uint32_t count) {
+    for (uint32_t k = 0; k < n->operand_count; k++)
+        if (mpc_operand(g, n, k) >= first && mpc_operand(g, n, k) < first + count) return true;
+    return false;
+}
+
+/* "name (op, reads it in bf16)" of every node that reads a result of `of`, then outputs and states. */
+static json_t *list_readers(const mpc_graph *g, const mpc_node *of) {
+    json_t *readers = json_array();
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        if (!reads(g, n, of->result_begin, of->result_count)) continue;
+        mpc_decision d = g->decisions ? g->decisions[i] : (mpc_decision){0};
+        mpc_str text = {0};
+        mpc_str_printf(&text, "%s (%s", mpc_value_name(g, n->result_begin), mpc_node_op(g, i)->name);
+        if (d.present && d.operand != MPC_FMT_none) mpc_str_printf(&text, ", reads it in %s", format_name(d.operand));
+        mpc_str_append(&text, ")");
+        json_array_append_new(readers, json_string(mpc_str_cstr(&text)));
+        mpc_str_free(&text);
+    }
+    for (uint32_t i = 0; i < g->output_count; i++)
+        if (g->outputs[i].value - of->result_begin < of->result_count)
+            json_array_append_new(readers, json_sprintf("output %s", mpc_sym_text(g->ctx, g->outputs[i].name)));
+    for (uint32_t i = 0; i < g->next_count; i++)
+        if (g->nexts[i].value - of->result_begin < of->result_count)
+            json_array_append_new(readers, json_sprintf("next value of %s", mpc_value_name(g, g->nexts[i].state)));
+    return readers;
+}
+
+static bool is_float(mpc_format format) { return mpc_format_get(format)->kind == MPC_FORMAT_FLOAT; }
+
+/* The other format one might want here. */
+static const char *other_format(const mpc_session *s, mpc_decision d, mpc_format stored) {
+    bool narrow = stored != MPC_FMT_f32 || (d.operand != MPC_FMT_none && d.operand != MPC_FMT_f32);
+    if (narrow) return "f32";
+    return strcmp(s->train->precision, "f16") == 0 ? "f16" : "bf16";
+}
+
+/* In the data section there is no `@`, and a numbered name is the text's, not the user's: no policy finds it. */
+static void append_words(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_decision d, mpc_str *out) {
+    const mpc_node *n = &g->nodes[id];
+    const char *name = mpc_value_name(g, n->result_begin), *format = other_format(s, d, mpc_stored_format(g, id));
+    mpc_str line = {0};
+    append_source_line(s, g, n, &line);
+    bool mapping = strncmp(mpc_str_cstr(&line), "input ", 6) == 0, numbered = strchr(name, ':') != NULL;
+    mpc_str_free(&line);
+    if (!mapping) mpc_str_printf(out, "`@%s` before the statement of line %u", format, n->loc.line);
+    if (!mapping && !numbered) mpc_str_append(out, ", or ");
+    if (!numbered) mpc_str_printf(out, "policy { \"%s\" = %s }", name, format);
+}
+
+static void append_change(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_str *out) {
+    const mpc_node *n = &g->nodes[id];
+    const mpc_op *op = mpc_node_op(g, id);
+    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
+    mpc_format stored = mpc_stored_format(g, id);
+    if (n->op == MPC_OP_state)
+        mpc_str_append(out, "nothing: states keep their format (N70); readers take a low copy that the update writes "
+                            "(N75)");
+    else if (!is_float(stored)) mpc_str_append(out, "nothing: integers and flags keep their type (N44)");
+    else if (n->origin)
+        mpc_str_printf(out, "what changes its forward value does: mpc explain FILE '%s'",
+                       mpc_sym_text(g->ctx, n->origin));
+    else if (!d.present || !n->loc.file || op->cls == MPC_CLASS_NONE)
+        mpc_str_append(out, "nothing: it is fixed by what it is for");
+    else if (op->cls == MPC_CLASS_CLEAR && n->operand_count)
+        mpc_str_printf(out, "what changes the value it takes does: mpc explain FILE '%s'",
+                       mpc_value_name(g, mpc_operand(g, n, 0)));
+    else append_words(s, g, id, d, out);
+}
+
+/* ---- both forms ---- */
+
+static json_t *describe(mpc_session *s, const mpc_graph *g, mpc_node_id id) {
+    const mpc_node *n = &g->nodes[id];
+    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
+    mpc_str type = {0}, line = {0}, change = {0};
+    mpc_type_print(mpc_value_type(g, n->result_begin), &type);
+    append_source_line(s, g, n, &line);
+    append_change(s, g, id, &change);
+    json_t *operands = json_array();
+    for (uint32_t k = 0; k < n->operand_count; k++)
+        json_array_append_new(operands, json_string(mpc_value_name(g, mpc_operand(g, n, k))));
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:o, s:s}", "value",
+        mpc_value_name(g, n->result_begin), "type", mpc_str_cstr(&type), "op", mpc_node_op(g, id)->name, "reads",
+        d.present ? format_name(d.operand) : "-", "computes", d.present ? format_name(d.compute) : "-", "accumulates",
+        d.present ? format_name(d.acc) : "-", "stores", format_name(mpc_stored_format(g, id)), "why",
+        mpc_sym_text(g->ctx, n->why), "file", mpc_sym_text(g->ctx, n->loc.file), "line", (int)n->loc.line, "source",
+        mpc_str_cstr(&line), "operands", operands, "readers", list_readers(g, n), "change", mpc_str_cstr(&change));
+    mpc_str_free(&type);
+    mpc_str_free(&line);
+    mpc_str_free(&change);
+    return all;
+}
+
+static const char *text_of(const json_t *all, const char *key) { return json_string_value(json_object_get(all, key)); }
+
+static void print_list(const char *head, const json_t *list) {
+    for (size_t i = 0; i < json_array_size(list); i++)
+        printf("  %-12s %s\n", i ? "" : head, json_string_value(json_array_get(list, i)));
+    if (!json_array_size(list)) printf("  %-12s nobody\n", head);
+}
+
+static void print_text(const json_t *all) {
+    printf("%s: %s of the graph, before casts\n", text_of(all, "value"), text_of(all, "type"));
+    printf("  %-12s %s(", "made by", text_of(all, "op"));
+    const json_t *operands = json_object_get(all, "operands");
+    for (size_t i = 0; i < json_array_size(operands); i++)
+        printf("%s%s", i ? ", " : "", json_string_value(json_array_get(operands, i)));
+    printf(")\n");
+    if (*text_of(all, "file"))
+        printf("  %-12s %s:%lld  %s\n", "written at", text_of(all, "file"),
+               (long long)json_integer_value(json_object_get(all, "line")), text_of(all, "source"));
+    static const char *const rows[] = {"reads", "computes", "accumulates", "stores"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) printf("  %-12s %s\n", rows[i], text_of(all, rows[i]));
+    printf("  %-12s %s\n", "because", *text_of(all, "why") ? text_of(all, "why") : "nothing is decided about it");
+    print_list("read by", json_object_get(all, "readers"));
+    printf("  %-12s %s\n", "to change it", text_of(all, "change"));
+}
+
+bool mpc_explain_value(mpc_session *s, const mpc_graph *g, mpc_node_id id) {
+    json_t *all = describe(s, g, id);
+    if (!all) {
+        mpc_error(s->sink, "E901", "out of memory");
+        return false;
+    }
+    if (s->cli->options->json) {
+        json_dumpf(all, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else print_text(all);
+    json_decref(all);
+    return true;
+}
+
+bool mpc_explain_input(const mpc_session *s, const mpc_graph *g, const char *name) {
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        const mpc_input *in = &g->inputs[i];
+        if (strcmp(mpc_value_name(g, in->value), name) != 0) continue;
+        mpc_str type = {0};
+        mpc_type_print(mpc_value_type(g, in->value), &type);
+        const char *source = mpc_input_attr_str(g, in, "source");
+        json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "value", name, "type", mpc_str_cstr(&type), "op", "input",
+                                 "source", source);
+        if (s->cli->options->json && line) json_dumpf(line, stdout, JSON_COMPACT);
+        else printf("%s: %s, an input, fed from %s; nothing is decided about it", name, mpc_str_cstr(&type), source);
+        putchar('\n');
+        json_decref(line);
+        mpc_str_free(&type);
+        return true;
+    }
+    return false;
+}
+
+void mpc_explain_unknown(const mpc_session *s, const mpc_graph *g, const char *name) {
+    enum { SHOWN = 4 };
+    mpc_str near = {0};
+    uint32_t count = 0;
+    for (mpc_node_id i = 0; i < g->node_count && count < SHOWN; i++) {
+        const char *value = mpc_value_name(g, g->nodes[i].result_begin);
+        if (!strstr(value, name) && mpc_edit_distance(name, value, 2) > 2) continue;
+        mpc_str_printf(&near, "%s`%s`", count++ ? ", " : "; near it are ", value);
+    }
+    mpc_error(s->sink, "E361", "no value of the training graph is called `%s`%s", name,
+              count ? mpc_str_cstr(&near) : "; mpc explain FILE lists them");
+    mpc_str_free(&near);
+}
