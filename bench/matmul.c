@@ -86,7 +86,7 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
     mpc_launch launch = make_launch(c, format);
     mpc_plan *plan = mpc_matmul_plan(&env, &launch);
     const int64_t sizes[3] = {c->m * c->k, c->k * c->n, c->m * c->n};
-    mpc_block blocks[4] = {0};
+    mpc_block blocks[5] = {0};
     uint8_t *buffers[3];
     bool ready = plan != NULL;
     for (int i = 0; i < 3; i++) {
@@ -95,14 +95,19 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
     }
     uint64_t stride = ready ? mpc_align64(plan->scratch_bytes) + 64 : 64;
     ready = ready && mpc_block_create(&blocks[3], stride * threads);
-    mpc_binding binding = {.buffers = buffers, .scratch = blocks[3].data, .scratch_stride = stride, .threads = threads};
+    ready = ready && mpc_block_create(&blocks[4], plan->shared_bytes + 64);
+    mpc_binding binding = {.buffers = buffers,
+                           .scratch = blocks[3].data,
+                           .shared = blocks[4].data,
+                           .scratch_stride = stride,
+                           .threads = threads};
     if (ready && plan->bind(plan, &binding)) {
         double products = (double)c->m * (double)c->n * (double)c->k, seconds = best_seconds(plan, pool, products);
         printf("%-5s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(format)->name,
                (long)c->m, (long)c->n, (long)c->k, c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6,
                2e-9 * products / seconds, plan->implementation);
     }
-    for (int i = 0; i < 4; i++) mpc_block_destroy(&blocks[i]);
+    for (int i = 0; i < 5; i++) mpc_block_destroy(&blocks[i]);
     mpc_pool_destroy(pool);
     mpc_dnn_close(dnn);
     mpc_arena_destroy(arena);

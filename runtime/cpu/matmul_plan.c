@@ -1,9 +1,10 @@
 /* Chooses how a matmul runs, by its shape and formats only: small ones on the own register tiles (a library call costs
- * about a microsecond), large f32 and bf16 ones by oneDNN, the rest on the own tiles, which widen to f32 while packing.
- * All cuts come from shapes, never from the number of threads, and none cuts k. */
+ * about a microsecond), large f32 and bf16 ones by oneDNN, large ones of other formats as f32 copies, the rest on the
+ * own tiles, which widen to f32 while packing. All cuts come from shapes, never from the number of threads, and none
+ * cuts k. */
 #include "runtime/cpu/plan.h"
 
-enum { M_BLOCK = 192, N_BLOCK = 256, SMALL_WORK = 1 << 18, UNIT_WORK = 1 << 17 };
+enum { M_BLOCK = 192, N_BLOCK = 256, SMALL_WORK = 1 << 18, WIDENED_WORK = 1 << 18, UNIT_WORK = 1 << 17 };
 
 typedef struct own_matmul {
     const mpc_matmul *mm;
@@ -126,9 +127,22 @@ static int64_t library_pays(const mpc_matmul *mm) {
     return mm->b_col == 1 && mm->n % 16 == 0 ? 96 << 10 : 16 << 10;
 }
 
+static mpc_plan *plan_direct(const mpc_plan_env *env, const mpc_matmul *mm) {
+    mpc_plan *plan = mm->m * mm->n * mm->k > library_pays(mm) ? mpc_matmul_plan_onednn(env, mm) : NULL;
+    return plan ? plan : plan_own(env, mm);
+}
+
+/* Own panels are widened again for each block of c; copies in f32 are made once, and the library can take them. */
+static bool widening_pays(const mpc_matmul *mm) {
+    if (mm->fa == MPC_FMT_f32 && mm->fb == MPC_FMT_f32) return false;
+    bool has_work = mm->m * mm->n * mm->k > WIDENED_WORK;
+    return has_work && mm->m >= 16 && mm->n >= 16;
+}
+
 mpc_plan *mpc_matmul_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     const mpc_matmul *mm = &launch->matmul;
     if (!mpc_accumulator_is_f32(env, launch, mm->acc) || !formats_are_known(env, launch)) return NULL;
     mpc_plan *plan = mm->m * mm->n * mm->k > library_pays(mm) ? mpc_matmul_plan_onednn(env, mm) : NULL;
+    if (!plan && widening_pays(mm)) plan = mpc_matmul_plan_widened(env, mm, plan_direct);
     return plan ? plan : plan_own(env, mm);
 }

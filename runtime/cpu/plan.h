@@ -54,6 +54,10 @@ mpc_plan *mpc_conv_plan(const mpc_plan_env *env, const mpc_launch *launch);
 
 /* The library's variants; NULL when it doesn't have one that is worth it (nothing is sent). */
 mpc_plan *mpc_matmul_plan_onednn(const mpc_plan_env *env, const mpc_matmul *mm);
+/* Operands and result by way of f32 copies; `make_inner` plans the f32 product in one phase. NULL: it doesn't, or out of
+ * memory. */
+typedef mpc_plan *(*mpc_inner_plan)(const mpc_plan_env *env, const mpc_matmul *mm);
+mpc_plan *mpc_matmul_plan_widened(const mpc_plan_env *env, const mpc_matmul *mm, mpc_inner_plan make_inner);
 mpc_plan *mpc_conv_plan_onednn(const mpc_plan_env *env, const mpc_conv *conv);
 
 static inline void *mpc_resolve(const mpc_binding *b, mpc_pointer p) { return b->buffers[p.buffer] + p.byte_offset; }
