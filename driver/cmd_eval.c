@@ -31,10 +31,10 @@ static void print_json(const char *split, const mpc_totals *totals, int64_t rows
     mpc_str_free(&text);
 }
 
-static bool load_weights(mpc_session *s) {
+static bool load_checkpoint(mpc_session *s) {
     mpc_str path = {0};
     bool ok = mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
-              mpc_checkpoint_load(path.data, s->store, MPC_LOAD_WEIGHTS, NULL, s->sink) == MPC_OK;
+              mpc_load_weights(s, path.data, MPC_LOAD_WEIGHTS);
     mpc_str_free(&path);
     return ok;
 }
@@ -49,7 +49,7 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     if (!mpc_session_assign(s)) return false;
     int64_t rows = mpc_dataset_rows(d);
     mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, rows < s->train->batch ? rows : s->train->batch);
-    if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_weights(s) || !mpc_step_bind(r->step, d))
+    if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_checkpoint(s) || !mpc_step_bind(r->step, d))
         return false;
     if (!mpc_evaluate_split(runners, d, totals)) return false;
     if (s->cli->options->json) print_json(mpc_split_name(split), totals, rows);

@@ -36,7 +36,7 @@ static mpc_step *load_model(mpc_session *s, int64_t batch) {
     mpc_str path = {0};
     bool ok = mpc_store_init(s->store, s->train->seed) == MPC_OK &&
               mpc_find_checkpoint(s->cli->options->from, s->cli->options->which, &path, s->sink) &&
-              mpc_checkpoint_load(path.data, s->store, MPC_LOAD_USED, NULL, s->sink) == MPC_OK;
+              mpc_load_weights(s, path.data, MPC_LOAD_USED);
     mpc_str_free(&path);
     if (ok) return step;
     mpc_step_destroy(step);

@@ -52,8 +52,9 @@ static bool same_type(const mpc_type *a, const mpc_type *b) {
 }
 
 typedef struct init_lists {
-    mpc_str loaded, fresh, unused, wrong;
-    uint32_t loaded_count, fresh_count, unused_count, wrong_count;
+    mpc_str fresh, unused; /* for the report of success */
+    uint32_t loaded, fresh_count, unused_count;
+    mpc_checkpoint_diff diff;
     bool *filled; /* by store entry */
 } init_lists;
 
@@ -73,70 +74,70 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
         if (!is_parameter(e) || strcmp(e->name, name) != 0) continue;
         l->filled[i] = true; /* of another shape, it is listed as such and not as missing */
         if (!same_type(&e->type, &t->type)) {
-            append_name(&l->wrong, &l->wrong_count, name, &t->type);
+            mpc_diff_missing(&l->diff, e->name, &e->type, &t->type);
             return;
         }
         memcpy(e->data, t->data, (size_t)mpc_type_bytes(&e->type));
-        append_name(&l->loaded, &l->loaded_count, name, &t->type);
+        l->loaded++;
         return;
     }
     append_name(&l->unused, &l->unused_count, t->name, &t->type);
+    mpc_diff_unused(&l->diff, t->name, &t->type);
 }
 
-static uint32_t list_missing(mpc_session *s, init_lists *l) {
-    uint32_t refused = 0;
+static void list_missing(mpc_session *s, init_lists *l) {
     for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
         const mpc_store_entry *e = mpc_store_at(s->store, i);
-        if (!is_parameter(e) || l->filled[i]) continue;
+        if (!is_parameter(e)) continue;
+        l->diff.wanted++;
+        if (l->filled[i]) continue;
         append_name(&l->fresh, &l->fresh_count, e->name, &e->type);
-        refused += !may_be_missing(s->cli->options, e->name);
+        if (!may_be_missing(s->cli->options, e->name)) mpc_diff_missing(&l->diff, e->name, &e->type, NULL);
     }
-    return refused;
 }
 
-static bool judge_lists(mpc_session *s, init_lists *l, uint32_t refused) {
-    if (refused == 0 && l->wrong_count == 0) {
-        fprintf(stderr, "%u parameters from %s\n", l->loaded_count, s->cli->options->init);
-        if (l->fresh_count) fprintf(stderr, "new:%s\n", mpc_str_cstr(&l->fresh));
-        if (l->unused_count) fprintf(stderr, "not used:%s\n", mpc_str_cstr(&l->unused));
-        return true;
-    }
-    mpc_str message = {0};
-    mpc_str_printf(&message, "%u of %u parameters of this model are not in %s", refused + l->wrong_count,
-                   l->loaded_count + l->fresh_count + l->wrong_count, s->cli->options->init);
-    if (l->fresh_count) mpc_str_printf(&message, "\n missing%s", mpc_str_cstr(&l->fresh));
-    if (l->wrong_count) mpc_str_printf(&message, "\n of another shape in the file%s", mpc_str_cstr(&l->wrong));
-    if (l->unused_count) mpc_str_printf(&message, "\n not used%s", mpc_str_cstr(&l->unused));
-    mpc_diag diag = {
-        .severity = MPC_SEV_ERROR,
-        .code = "E401",
-        .message = mpc_str_cstr(&message),
-        .help = "--rename 'OLD.*=NEW.*' where only names differ, --allow-missing 'NAME.*' to start some afresh"};
-    s->sink->emit(s->sink->user, &diag);
-    mpc_str_free(&message);
-    return false;
+/* Unused tensors alone are no error: the file may hold more than is wanted. */
+static bool judge_lists(mpc_session *s, init_lists *l) {
+    if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
+    fprintf(stderr, "%u parameters from %s\n", l->loaded, l->diff.place);
+    if (l->fresh_count) fprintf(stderr, "new:%s\n", mpc_str_cstr(&l->fresh));
+    if (l->unused_count) fprintf(stderr, "not used:%s\n", mpc_str_cstr(&l->unused));
+    return true;
 }
 
-static mpc_safetensors *open_init(mpc_session *s) {
+static mpc_safetensors *open_init(mpc_session *s, mpc_str *place) {
     mpc_str path = {0};
     struct stat info;
+    bool folder = false;
     mpc_str_append(&path, s->cli->options->init);
     if (!path.failed && stat(path.data, &info) == 0 && S_ISDIR(info.st_mode)) {
         if (!mpc_find_checkpoint(s->cli->options->init, NULL, &path, s->sink)) {
             mpc_str_free(&path);
             return NULL;
         }
+        folder = true;
+        mpc_checkpoint_place(s->cli->options->init, mpc_str_cstr(&path), place);
         mpc_str_append(&path, "/weights.safetensors");
     }
+    if (!folder) mpc_str_append(place, s->cli->options->init);
     mpc_safetensors *file = path.failed ? NULL : mpc_safetensors_read(path.data, s->sink);
     mpc_str_free(&path);
     return file;
 }
 
+bool mpc_load_weights(mpc_session *s, const char *path, mpc_load_mode mode) {
+    mpc_str place = {0};
+    mpc_checkpoint_place(s->cli->options->from, path, &place);
+    mpc_status status = mpc_checkpoint_load_from(path, mpc_str_cstr(&place), s->store, mode, NULL, s->sink);
+    mpc_str_free(&place);
+    return status == MPC_OK;
+}
+
 bool mpc_init_weights(mpc_session *s) {
-    mpc_safetensors *file = open_init(s);
-    if (!file) return false;
-    init_lists l = {.filled = mpc_alloc(mpc_store_count(s->store) + 1)};
+    mpc_str place = {0};
+    mpc_safetensors *file = open_init(s, &place);
+    init_lists l = {.filled = file ? mpc_alloc(mpc_store_count(s->store) + 1) : NULL,
+                    .diff = {.place = mpc_str_cstr(&place), .kind = "parameters", .settable = true}};
     bool ok = false;
     if (l.filled) {
         memset(l.filled, 0, mpc_store_count(s->store) + 1);
@@ -147,16 +148,15 @@ bool mpc_init_weights(mpc_session *s) {
             load_tensor(s, t, mpc_str_cstr(&name), &l);
         }
         mpc_str_free(&name);
-        ok = judge_lists(s, &l, list_missing(s, &l));
+        list_missing(s, &l);
+        ok = judge_lists(s, &l);
         mpc_store_derive(s->store);
-    } else {
-        mpc_error(s->sink, "E901", "out of memory");
-    }
+    } else if (file) mpc_error(s->sink, "E901", "out of memory");
     mpc_free(l.filled);
-    mpc_str_free(&l.loaded);
     mpc_str_free(&l.fresh);
     mpc_str_free(&l.unused);
-    mpc_str_free(&l.wrong);
+    mpc_diff_free(&l.diff);
     mpc_safetensors_destroy(file);
+    mpc_str_free(&place);
     return ok;
 }

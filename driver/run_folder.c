@@ -186,3 +186,16 @@ bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, cons
     mpc_str_free(&name);
     return ok;
 }
+
+void mpc_checkpoint_place(const char *from, const char *path, mpc_str *out) {
+    mpc_str dir = {0}, best = {0};
+    const char *name = strrchr(path, '/');
+    mpc_str_append(out, from);
+    mpc_str_printf(&dir, "%s/checkpoints", from);
+    bool inside = name && strncmp(path, mpc_str_cstr(&dir), dir.length) == 0;
+    if (inside && read_name(mpc_str_cstr(&dir), "best", &best) && strcmp(mpc_str_cstr(&best), name + 1) == 0)
+        mpc_str_append(out, " (best)");
+    else if (inside) mpc_str_printf(out, " (%s)", name + 1);
+    mpc_str_free(&dir);
+    mpc_str_free(&best);
+}

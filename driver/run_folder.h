@@ -23,6 +23,8 @@ bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s, uint
 
 /* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if
  * there is one). */
+/* What messages call it: "runs/digits-003 (best)"; `path` is what mpc_find_checkpoint gave. */
+void mpc_checkpoint_place(const char *from, const char *path, mpc_str *out);
 bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink);
 
 #endif

@@ -52,6 +52,8 @@ bool mpc_trainer_save(mpc_trainer *t, bool is_best);
 bool mpc_trainer_resume(mpc_trainer *t);
 /* Parameters by name from --init (init_weights.c). */
 bool mpc_init_weights(mpc_session *s);
+/* Weights of the checkpoint folder `path`, found by --from, for eval and predict. */
+bool mpc_load_weights(mpc_session *s, const char *path, mpc_load_mode mode);
 
 /* ---- train_report.c ---- */
 bool mpc_report_run(mpc_trainer *t);

@@ -40,6 +40,34 @@ typedef enum mpc_load_mode {
 /* Loads a checkpoint folder into the store by name and shape, all or nothing, E401 with the two lists when they differ; derived
  * copies are remade. `cursor` may be NULL; cursor->extra is mpc_alloc'ed (caller frees). */
 mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor, const mpc_sink *sink);
+/* The same; messages call the checkpoint `place`: "runs/digits-003 (best)". */
+mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_store *store, mpc_load_mode mode,
+                                    mpc_cursor *cursor, const mpc_sink *sink);
+
+/* What a file and a model don't have in common, for the message E401. Names and types belong to others. */
+typedef struct mpc_diff_line {
+    const char *name;
+    const mpc_type *type;
+    const mpc_type *in_file; /* of another type there; NULL: not there */
+} mpc_diff_line;
+typedef struct mpc_diff_list {
+    mpc_diff_line *data;
+    size_t count, capacity;
+} mpc_diff_list;
+typedef struct mpc_checkpoint_diff {
+    const char *place, *kind; /* kind: "parameters", "states" */
+    uint32_t wanted;          /* of the model, in all */
+    mpc_diff_list missing, unused;
+    bool failed;   /* out of memory while filling the lists */
+    bool settable; /* --rename and --allow-missing can settle it */
+} mpc_checkpoint_diff;
+/* An entry of the model that isn't in the file, or a tensor of the file that the model has no place for. */
+void mpc_diff_missing(mpc_checkpoint_diff *diff, const char *name, const mpc_type *type, const mpc_type *in_file);
+void mpc_diff_unused(mpc_checkpoint_diff *diff, const char *name, const mpc_type *type);
+void mpc_diff_free(mpc_checkpoint_diff *diff);
+/* Sends E401 with both lists, and with the renaming that would make them equal. */
+mpc_status mpc_diff_report(mpc_checkpoint_diff *diff, const mpc_sink *sink);
+
 /* Removes all step-* folders but the newest `keep` and those named in `spare` (NULL-terminated), and leftovers of crashes. */
 mpc_status mpc_checkpoint_prune(const char *dir, int64_t keep, const char *const *spare, const mpc_sink *sink);
 /* Name of the newest step-* folder in DIR; "" when there is none. */

@@ -9,10 +9,8 @@
 
 #include "base/alloc.h"
 
-enum { LISTED = 12 };
-
 typedef struct loader {
-    const char *folder;
+    const char *folder, *place;
     mpc_store *store;
     const mpc_sink *sink;
     mpc_load_mode mode;
@@ -40,77 +38,32 @@ static bool fits(const loader *l, const mpc_store_entry *e) {
     return t && same_type(&t->type, &e->type);
 }
 
-static void append_line(mpc_str *out, const char *what, const char *name, const mpc_type *type, size_t width) {
-    mpc_str_printf(out, "\n  %-9s %-*s  ", what, (int)width, name);
-    mpc_type_print(type, out);
-}
-
-static void append_files(const loader *l, const mpc_safetensors *file, mpc_str *out, uint32_t *unused, size_t width) {
+static void list_unused(const loader *l, const mpc_safetensors *file, mpc_checkpoint_diff *d) {
     for (uint32_t i = 0; file && i < mpc_safetensors_count(file); i++) {
         const mpc_tensor_view *t = mpc_safetensors_at(file, i);
         mpc_store_entry *e = mpc_store_find(l->store, t->name, MPC_FMT_none);
         if (e && file_of(l, e) == file) continue;
         if (l->mode == MPC_LOAD_USED || (l->mode == MPC_LOAD_WEIGHTS && file == l->state)) continue;
-        if ((*unused)++ < LISTED) append_line(out, *unused == 1 ? "not used" : "", t->name, &t->type, width);
+        mpc_diff_unused(d, t->name, &t->type);
     }
 }
 
-static size_t longest_name(const loader *l) {
-    size_t width = 0;
-    for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
-        size_t n = strlen(mpc_store_at(l->store, i)->name);
-        if (n > width && n < 40) width = n;
-    }
-    return width;
-}
-
-/* Counts and lists entries of the store that the files don't hold, and tensors of the files that the store doesn't
- * want. */
-static uint32_t list_differences(const loader *l, mpc_str *out, uint32_t *wanted, uint32_t *unused) {
-    uint32_t missing = 0;
-    size_t width = longest_name(l);
+/* Entries of the store that the files don't hold, and tensors of the files that the store doesn't want. */
+static mpc_status compare(const loader *l) {
+    mpc_checkpoint_diff d = {.place = l->place, .kind = l->mode == MPC_LOAD_ALL ? "states" : "parameters"};
     for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
         const mpc_store_entry *e = mpc_store_at(l->store, i);
         const mpc_safetensors *file = file_of(l, e);
         if (!file) continue;
-        ++*wanted;
+        d.wanted++;
         if (fits(l, e)) continue;
         const mpc_tensor_view *t = mpc_safetensors_find(file, e->name);
-        if (missing++ >= LISTED) continue;
-        append_line(out, t ? "differs" : missing == 1 ? "missing" : "", e->name, &e->type, width);
-        if (!t) continue;
-        mpc_str_append(out, " here, in the file ");
-        mpc_type_print(&t->type, out);
+        mpc_diff_missing(&d, e->name, &e->type, t ? &t->type : NULL);
     }
-    append_files(l, l->weights, out, unused, width);
-    append_files(l, l->state, out, unused, width);
-    return missing;
-}
-
-static mpc_status report_differences(const loader *l, const mpc_str *lines, uint32_t missing, uint32_t wanted,
-                                     uint32_t unused) {
-    mpc_str message = {0};
-    const char *kind = l->mode == MPC_LOAD_ALL ? "states" : "parameters";
-    if (missing) mpc_str_printf(&message, "%u of %u %s of this model are not in %s", missing, wanted, kind, l->folder);
-    else mpc_str_printf(&message, "%s holds %u tensors that this model has no place for", l->folder, unused);
-    mpc_str_append(&message, mpc_str_cstr(lines));
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E401",
-                     .message = mpc_str_cstr(&message),
-                     .help = missing == unused && missing ? "as many of the same kind: a layer was probably renamed"
-                                                          : NULL};
-    if (l->sink) l->sink->emit(l->sink->user, &diag);
-    mpc_str_free(&message);
-    return MPC_FAILED;
-}
-
-static mpc_status compare(const loader *l) {
-    mpc_str lines = {0};
-    uint32_t wanted = 0, unused = 0;
-    uint32_t missing = list_differences(l, &lines, &wanted, &unused);
-    mpc_status status = MPC_OK;
-    if (missing || unused) status = report_differences(l, &lines, missing, wanted, unused);
-    mpc_str_free(&lines);
+    list_unused(l, l->weights, &d);
+    list_unused(l, l->state, &d);
+    mpc_status status = d.missing.count || d.unused.count || d.failed ? mpc_diff_report(&d, l->sink) : MPC_OK;
+    mpc_diff_free(&d);
     return status;
 }
 
@@ -157,9 +110,9 @@ static mpc_safetensors *read_part(const loader *l, const char *file) {
     return f;
 }
 
-mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor,
-                               const mpc_sink *sink) {
-    loader l = {.folder = folder, .store = store, .sink = sink, .mode = mode};
+mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_store *store, mpc_load_mode mode,
+                                    mpc_cursor *cursor, const mpc_sink *sink) {
+    loader l = {.folder = folder, .place = place, .store = store, .sink = sink, .mode = mode};
     l.weights = read_part(&l, "weights.safetensors");
     if (l.weights) l.state = read_part(&l, "state.safetensors");
     mpc_status status = l.state ? compare(&l) : MPC_FAILED;
@@ -168,4 +121,9 @@ mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mo
     mpc_safetensors_destroy(l.weights);
     mpc_safetensors_destroy(l.state);
     return status;
+}
+
+mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor,
+                               const mpc_sink *sink) {
+    return mpc_checkpoint_load_from(folder, folder, store, mode, cursor, sink);
 }
