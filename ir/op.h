@@ -37,6 +37,7 @@ enum {
     MPC_OPF_RANDOM = 4, /* never merged, never folded */
     MPC_OPF_NO_GRAD = 8, /* gradient is zero by definition (compare, argmax, ...) */
     MPC_OPF_EFFECT = 16, /* kept by dce */
+    MPC_OPF_KEEPS_FORMAT = 32, /* the result's format is operand 0's: a device may make it another name for the operand */
 };
 
 typedef enum mpc_attr_kind {

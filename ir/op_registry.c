@@ -18,7 +18,13 @@ typedef struct op_row {
     const char *attrs;
 } op_row;
 
-enum { X = MPC_OPF_EXACT, C = MPC_OPF_COMMUTES, R = MPC_OPF_RANDOM, N = MPC_OPF_NO_GRAD };
+enum {
+    X = MPC_OPF_EXACT,
+    C = MPC_OPF_COMMUTES,
+    R = MPC_OPF_RANDOM,
+    N = MPC_OPF_NO_GRAD,
+    K = MPC_OPF_KEEPS_FORMAT,
+};
 #define ANY UINT32_MAX
 
 static const op_row op_rows[] = {

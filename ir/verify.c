@@ -8,13 +8,18 @@
  *   V04  value names are unique and not empty
  *   V05  a node has as many operands and results as its op takes
  *   V06  attributes are declared, of the declared kind, in declared order, once each; required ones are there, defaults
- * are not stored V07  result types follow from the operands; the format of a float may differ (nodes may mix float
- * formats: reads widen to f32) V08  a state has a name, skip is keep, advance or zero, (name, derived) is unique, a
- * derived state has the format it names V09  a next binds a state, to a value of the same type, and no state has two
+ *        are not stored
+ *   V07  result types follow from the operands; the format of a float may differ (nodes may mix float formats: reads
+ *        widen to f32), except where the op keeps its operand's
+ *   V08  a state has a name, skip is keep, advance or zero, (name, derived) is unique, a derived state has the format
+ *        it names
+ *   V09  a next binds a state, to a value of the same type, and no state has two
  *   V10  output names are unique and not empty
  *   V11  every value has a type whose format can be stored
  *   V12  formats of a decision are floats, and its result format can be stored
- *   V13  a place lies in the arena and is as large as its value, or names another value */
+ *   V13  a place lies in the arena and is as large as its value, or names another value
+ *   V14  groups can run one after another: none needs, through others, what it makes itself; what stands in no group
+ *        reads nothing that a group makes */
 #include <string.h>
 
 #include "ir/attrs.h"
@@ -182,10 +187,11 @@ static void check_node_attrs(verifier *v, const mpc_node *n, const mpc_op *op) {
                  mpc_sym_text(v->g->ctx, op->attrs[i].key));
 }
 
-static bool types_agree(const mpc_type *inferred, const mpc_type *stated) {
+static bool types_agree(const mpc_op *op, const mpc_type *inferred, const mpc_type *stated) {
     if (inferred->rank != stated->rank || memcmp(inferred->dims, stated->dims, sizeof stated->dims) != 0) return false;
-    return inferred->format == stated->format ||
-           (mpc_format_is_float(inferred->format) && mpc_format_is_float(stated->format));
+    if (inferred->format == stated->format) return true;
+    return !(op->flags & MPC_OPF_KEEPS_FORMAT) && mpc_format_is_float(inferred->format) &&
+           mpc_format_is_float(stated->format);
 }
 
 static void report_type(verifier *v, const mpc_node *n, const mpc_type *inferred, const mpc_type *stated) {
@@ -215,7 +221,7 @@ static void check_types(verifier *v, const mpc_node *n, const mpc_op *op, mpc_ty
     for (uint32_t i = 0; i < n->result_count; i++) {
         const mpc_type *inferred = mpc_type_get(g->ctx, infer.results[i]),
                        *stated = mpc_value_type(g, mpc_result(n, i));
-        if (!types_agree(inferred, stated)) report_type(v, n, inferred, stated);
+        if (!types_agree(op, inferred, stated)) report_type(v, n, inferred, stated);
     }
 }
 
@@ -345,6 +351,67 @@ static void check_place(verifier *v, mpc_value_id id) {
              (unsigned long long)place->bytes);
 }
 
+/* Groups as a graph, taken apart from its sources: what is left over is a cycle. */
+typedef struct group_order {
+    mpc_uses uses;
+    uint32_t *first, *next; /* nodes of a group, as lists: node + 1, 0 at the end */
+    uint32_t *waits;        /* by group: operands of its nodes that groups not yet done make */
+    uint32_t *ready, ready_count;
+} group_order;
+
+static uint32_t maker_group(const mpc_graph *g, mpc_value_id v) {
+    mpc_node_id producer = g->values[v].producer;
+    return producer == MPC_NONE ? 0 : g->groups[producer];
+}
+
+static bool begin_group_order(const mpc_graph *g, group_order *o, mpc_arena *arena) {
+    size_t count = (size_t)g->node_count + 1;
+    o->uses = mpc_graph_uses(g, arena);
+    uint32_t **tables[] = {&o->first, &o->next, &o->waits, &o->ready};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        *tables[i] = mpc_arena_alloc(arena, count * sizeof **tables[i]);
+        if (!*tables[i]) return false;
+    }
+    return o->uses.begin != NULL;
+}
+
+static void finish_group(const mpc_graph *g, group_order *o, uint32_t group) {
+    for (uint32_t at = o->first[group]; at; at = o->next[at - 1]) {
+        const mpc_node *n = &g->nodes[at - 1];
+        if (!n->result_count) continue;
+        uint32_t end = o->uses.begin[n->result_begin + n->result_count];
+        for (uint32_t u = o->uses.begin[n->result_begin]; u < end; u++) {
+            uint32_t reader = g->groups[o->uses.users[u]];
+            if (reader && reader != group && --o->waits[reader] == 0) o->ready[o->ready_count++] = reader;
+        }
+    }
+}
+
+static void check_groups(verifier *v, mpc_arena *arena) {
+    const mpc_graph *g = v->g;
+    group_order o = {.ready_count = 0};
+    if (!begin_group_order(g, &o, arena)) {
+        v->no_memory = true;
+        return;
+    }
+    for (uint32_t i = g->node_count; i-- > 0;) {
+        const mpc_node *n = &g->nodes[i];
+        uint32_t own = g->groups[i];
+        o.next[i] = o.first[own];
+        o.first[own] = i + 1;
+        for (uint32_t j = 0; j < n->operand_count; j++) {
+            uint32_t from = maker_group(g, mpc_operand(g, n, j));
+            if (from && !own) fail(v, "V14", n->loc, "%s is in no group, but reads from one", node_name(v, n));
+            else if (from && from != own) o.waits[own]++;
+        }
+    }
+    for (uint32_t k = 1; k <= g->node_count; k++)
+        if (o.first[k] && !o.waits[k]) o.ready[o.ready_count++] = k;
+    for (uint32_t i = 0; i < o.ready_count; i++) finish_group(g, &o, o.ready[i]);
+    for (uint32_t k = 1; k <= g->node_count; k++)
+        if (o.waits[k]) fail(v, "V14", g->nodes[o.first[k] - 1].loc, "group %u needs itself, through other groups", k);
+}
+
 mpc_status mpc_graph_verify(const mpc_graph *g) {
     verifier v = {.g = g};
     check_tables(&v);
@@ -355,6 +422,7 @@ mpc_status mpc_graph_verify(const mpc_graph *g) {
     check_order(&v);
     check_formats(&v);
     if (arena) check_nodes(&v, arena);
+    if (arena && g->groups && !v.errors) check_groups(&v, arena);
     mpc_arena_destroy(arena);
     check_inputs(&v);
     if (!v.errors) check_states(&v);

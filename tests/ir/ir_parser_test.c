@@ -8,7 +8,7 @@ static const char good[] =
     "graph @\"a b\"(%x: f32[2,3] {source=\"columns[0:3]\" hi=9223372036854775807}, %i: i32[2]) {\n"
     "  %w = state() {name=\"w\" skip=keep trainable=true a=-0.5} : f32[3,4]\n"
     "  %\"m 1\" = matmul(%x, %w) {prec=f16} : f16[2,4] assign(in=f16 compute=f16 acc=f32) group(4) loc(\"f\":1:2)\n"
-    "  %add:2 = sum(%\"m 1\") {axes=[0,1]} : f32[] origin(\"o\") why(\"N40: \\\"f32\\\"\\x01\")\n"
+    "  %add:2 = sum(%\"m 1\") {axes=[0,1]} : f32[] group(4) origin(\"o\") why(\"N40: \\\"f32\\\"\\x01\")\n"
     "  %k = const() {value=nan} : f32[3,4]\n"
     "  %l, %e = cross_entropy(%x, %i) : f32[2], f32[2]\n"
     "  next %w, %k\n"

@@ -123,7 +123,7 @@ static inline bool add_side_tables(mpc_graph *g, uint64_t seed) {
     g->groups = mpc_arena_alloc(g->arena, (g->node_count + 1) * sizeof *g->groups);
     g->places = mpc_arena_alloc(g->arena, (g->value_count + 1) * sizeof *g->places);
     if (!g->groups || !g->places) return false;
-    for (uint32_t i = 0; i < g->node_count; i++) g->groups[i] = roll(&d, 3);
+    for (uint32_t i = 0, group = 0; i < g->node_count; i++) g->groups[i] = group += roll(&d, 3) == 0;
     for (uint32_t i = 0; i < g->value_count; i++) {
         uint64_t bytes = (uint64_t)mpc_type_bytes(mpc_value_type(g, i));
         if (roll(&d, 3) == 0) g->places[i] = (mpc_place){MPC_PLACE_ARENA, 64 * (uint64_t)i, bytes, 0};

@@ -59,9 +59,9 @@ static void convert_operands(ops_case *c, const mpc_format *formats) {
     }
 }
 
-/* A low result that may as well be f32; a reshape keeps the format. */
+/* A low result that may as well be f32. */
 static bool can_widen(const ops_case *c, const mpc_graph *g) {
-    return c->id != MPC_OP_reshape && g->output_count > 0 &&
+    return (c->op->flags & MPC_OPF_KEEPS_FORMAT) == 0 && g->output_count > 0 &&
            mpc_format_is_low(mpc_value_format(g, g->outputs[0].value));
 }
 

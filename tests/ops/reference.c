@@ -105,6 +105,7 @@ static void print_op(const mpc_context *ctx, const mpc_op *op, mpc_str *out) {
     if (op->flags & MPC_OPF_COMMUTES) mpc_str_append(out, "; commutative");
     if (op->flags & MPC_OPF_RANDOM) mpc_str_append(out, "; random, never merged");
     if (op->flags & MPC_OPF_NO_GRAD) mpc_str_append(out, "; no gradient");
+    if (op->flags & MPC_OPF_KEEPS_FORMAT) mpc_str_append(out, "; in its operand's format");
     mpc_str_append(out, ".\n\n");
     print_attrs(ctx, op, out);
 }
