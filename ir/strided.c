@@ -37,6 +37,7 @@ static bool apply_reshape(const mpc_type *to, mpc_strided *s) {
     mpc_strided out = mpc_strided_dense(to);
     int64_t whole;
     out.offset = s->offset;
+    if (mpc_type_elements(to) == 0) return *s = out, true;
     if (mpc_strided_collapse(s, 0, s->rank, &whole) && whole == 1) return *s = out, true;
     uint32_t from = s->rank; /* axes of the operand are used up from the right */
     int64_t left = 1, stride = 1;
