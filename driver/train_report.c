@@ -146,10 +146,30 @@ static void append_figures(mpc_str *out, const mpc_totals *totals, const char *b
         }
 }
 
-void mpc_print_figures(const char *split, const mpc_totals *totals) {
+static void append_number(mpc_str *out, double value) {
+    if (isfinite(value)) mpc_str_append_double(out, value);
+    else mpc_str_append(out, "null");
+}
+
+static void append_json(mpc_str *out, const char *split, const mpc_totals *totals, int64_t rows) {
+    mpc_str_append(out, "{\"split\":");
+    mpc_json_append_string(out, split);
+    mpc_str_append(out, ",\"loss\":");
+    append_number(out, mpc_totals_loss(totals));
+    for (uint32_t k = 0; k < totals->metric_count; k++) {
+        mpc_str_append(out, ",");
+        mpc_json_append_string(out, mpc_model_metric(totals->model, k)->name);
+        mpc_str_append(out, ":");
+        append_number(out, mpc_totals_metric_at(totals, k));
+    }
+    mpc_str_printf(out, ",\"n\":%lld}\n", (long long)rows);
+}
+
+void mpc_print_figures(const mpc_cli *cli, mpc_split split, const mpc_totals *totals, int64_t rows) {
     mpc_str text = {0}, before = {0};
-    mpc_str_printf(&before, "%s ", split);
-    append_figures(&text, totals, mpc_str_cstr(&before), "\n");
+    mpc_str_printf(&before, "%s ", mpc_split_name(split));
+    if (cli->options->json) append_json(&text, mpc_split_name(split), totals, rows);
+    else append_figures(&text, totals, mpc_str_cstr(&before), "\n");
     fputs(mpc_str_cstr(&text), stdout);
     fflush(stdout);
     mpc_str_free(&text);
@@ -215,7 +235,7 @@ bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_row
 }
 
 /* What the compiler planned and what running it took. */
-bool mpc_report_profile(mpc_trainer *t) {
+static bool report_profile(mpc_trainer *t) {
     const mpc_step *step = t->runners.data[0]->step;
     mpc_memory_report memory = {0};
     mpc_exec_memory(step->exec, &memory);
@@ -244,7 +264,7 @@ bool mpc_report_end(mpc_trainer *t) {
     mpc_log_int(&t->log, "step", (int64_t)t->cursor.step);
     if (t->best.known) mpc_log_int(&t->log, "best_step", (int64_t)t->best.step);
     mpc_log_fixed(&t->log, "time_s", mpc_now() - t->started, 3);
-    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK && mpc_report_profile(t);
+    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK && report_profile(t);
 }
 
 static const char *cause_of_stop(mpc_trainer *t) {

@@ -61,9 +61,8 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *last);
 bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, int64_t rows, bool best);
 bool mpc_report_end(mpc_trainer *t);
 bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);
-/* "test loss 0.0812", "test accuracy 97.8 %" on stdout. */
-void mpc_print_figures(const char *split, const mpc_totals *totals);
-bool mpc_report_profile(mpc_trainer *t);
+/* "test loss 0.0812", "test accuracy 97.8 %" on stdout; with --json one object. */
+void mpc_print_figures(const mpc_cli *cli, mpc_split split, const mpc_totals *totals, int64_t rows);
 bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_rows);
 
 #endif

@@ -34,7 +34,6 @@ void mpc_context_destroy(mpc_context *ctx) {
     mpc_free(ctx);
 }
 
-mpc_arena *mpc_context_arena(mpc_context *ctx) { return ctx->arena; }
 const mpc_sink *mpc_context_sink(const mpc_context *ctx) { return ctx->sink; }
 mpc_sources *mpc_context_sources(const mpc_context *ctx) { return ctx->sources; }
 

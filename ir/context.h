@@ -56,7 +56,6 @@ struct mpc_op;
  * (mpc_passes_register). `sink` and `sources` must outlive the context. NULL when out of memory. */
 mpc_context *mpc_context_create(const mpc_sink *sink, mpc_sources *sources);
 void mpc_context_destroy(mpc_context *ctx);
-mpc_arena *mpc_context_arena(mpc_context *ctx);
 const mpc_sink *mpc_context_sink(const mpc_context *ctx);
 mpc_sources *mpc_context_sources(const mpc_context *ctx);
 

@@ -23,7 +23,7 @@ typedef struct scheduler {
     mpc_value_id *root;   /* by value, through reshapes */
     edge_list reads;      /* values (roots, stored) that a group reads, each once */
     edge_list makes;      /* values that leave the group */
-    uint32_t *readers;    /* by root value: groups that read it; outputs and nexts count one more and never die */
+    uint32_t *readers;    /* by root value: groups that read it; outputs count one more and never die */
     bool no_memory;
 } scheduler;
 

@@ -71,7 +71,5 @@ void mpc_exec_memory(const mpc_exec *e, mpc_memory_report *report);
 
 /* What was found: "cpu: AMD EPYC 9B45, 2 threads, avx512_bf16", "oneDNN 2.6.3 (libdnnl.so.2)", "compiler cc 12.2". One line each. */
 void mpc_runtime_info(mpc_str *out);
-/* bf16 matmul runs natively here. */
-bool mpc_cpu_has_native_bf16(void);
 
 #endif

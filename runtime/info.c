@@ -35,16 +35,3 @@ void mpc_runtime_info(mpc_str *out) {
     describe_onednn(out);
     describe_compiler(out);
 }
-
-bool mpc_cpu_has_native_bf16(void) {
-    mpc_dnn *dnn = mpc_dnn_open(NULL, 0);
-    if (!dnn) return false;
-    mpc_dnn_desc desc = {.kind = MPC_DNN_MATMUL};
-    for (int i = 0; i < MPC_DNN_TENSORS; i++)
-        if (i != MPC_DNN_BIAS)
-            desc.tensors[i] = (mpc_dnn_tensor){.rank = 2, .format = MPC_FMT_bf16, .dims = {64, 64}, .strides = {64, 1}};
-    const mpc_dnn_op *op = mpc_dnn_create(dnn, &desc);
-    bool native = op && mpc_dnn_implementation(op)[0] != 'r';
-    mpc_dnn_close(dnn);
-    return native;
-}

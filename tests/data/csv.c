@@ -251,7 +251,7 @@ static void every_failed_allocation_is_reported(void) {
             return;
         }
     }
-    CHECK(!"never succeeded");
+    CHECK_MSG(false, "never succeeded");
 }
 
 static void any_bytes_are_read_or_refused(void) {
