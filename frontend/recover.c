@@ -278,6 +278,11 @@ static bool report_open_bracket(fe_parser *p, const fe_unexpected *u, const char
     return true;
 }
 
+static bool is_assigned(const char *text, uint32_t at) {
+    while (is_blank(text[at])) at++;
+    return text[at] == '=' && text[at + 1] != '=';
+}
+
 static void report(const fe_parser *p, const fe_unexpected *u, const char *text, size_t length) {
     static const char *const words[] = {"const", "block",  "model",  "return", "repeat", "if",  "else", "in",    "as",
                                         "loss",  "metric", "output", "or",     "and",    "not", "true", "false", NULL};

@@ -34,7 +34,8 @@ static void check_message(const char *name) {
 }
 
 int main(void) {
-    static const char *const names[] = {"argument", "shapes", "division", "window", "compare", "softmax", "columns"};
+    static const char *const names[] = {"argument", "shapes",  "division", "window",
+                                        "compare",  "softmax", "columns",  "syntax"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_message(names[i]);
     return check_result();
 }
