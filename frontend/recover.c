@@ -293,8 +293,8 @@ static void report(const fe_parser *p, const fe_unexpected *u, const char *text,
     else if (strcmp(u->symbol, "end of file") == 0 || strcmp(u->symbol, "\"end of file\"") == 0)
         mpc_str_append(&what, "the end of the text");
     else fe_parse_symbol(u->symbol, &what);
-    bool taken =
-        shown && u->wants_name && is_one_of(text + u->span.begin, width, words) && !first_on_line(text, u->span.begin);
+    bool taken = shown && u->wants_name && is_one_of(text + u->span.begin, width, words) &&
+                 (!first_on_line(text, u->span.begin) || is_assigned(text, u->span.end));
     fe_report r = taken ? fe_begin(p->diag, MPC_SEV_ERROR, "E002", u->span,
                                    "%s is a word of the language and can't be a name", mpc_str_cstr(&what))
                         : fe_begin(p->diag, MPC_SEV_ERROR, "E002", u->span, "%s was not expected here%s",
