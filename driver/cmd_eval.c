@@ -1,6 +1,5 @@
 /* mpc eval: a checkpoint on a split. The assignment is that of the training graph, so that the figures are those of the
  * training's own evaluation, bit for bit. */
-#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,23 +11,6 @@ static bool choose_split(mpc_session *s, mpc_split *split) {
     if ((!name || mpc_split_find(name, split)) && mpc_session_has_split(s, *split)) return true;
     mpc_error(s->sink, "E355", "the data section has no split `%s`", name ? name : mpc_split_name(*split));
     return false;
-}
-
-static void print_json(const char *split, const mpc_totals *totals, int64_t rows) {
-    mpc_str text = {0};
-    mpc_str_append(&text, "{\"split\":");
-    mpc_json_append_string(&text, split);
-    mpc_str_append(&text, ",\"loss\":");
-    mpc_str_append_double(&text, mpc_totals_loss(totals));
-    for (uint32_t k = 0; k < totals->metric_count; k++) {
-        mpc_str_append(&text, ",");
-        mpc_json_append_string(&text, mpc_model_metric(totals->model, k)->name);
-        mpc_str_append(&text, ":");
-        mpc_str_append_double(&text, mpc_totals_metric_at(totals, k));
-    }
-    mpc_str_printf(&text, ",\"n\":%lld}\n", (long long)rows);
-    fputs(mpc_str_cstr(&text), stdout);
-    mpc_str_free(&text);
 }
 
 static bool load_checkpoint(mpc_session *s) {
@@ -52,8 +34,7 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_checkpoint(s) || !mpc_step_bind(r->step, d))
         return false;
     if (!mpc_evaluate_split(runners, d, totals)) return false;
-    if (s->cli->options->json) print_json(mpc_split_name(split), totals, rows);
-    else mpc_print_figures(mpc_split_name(split), totals);
+    mpc_print_figures(s->cli, split, totals, rows);
     return true;
 }
 

@@ -249,15 +249,16 @@ static bool final_figures(mpc_trainer *t) {
     if ((valid || test) && !load_best(t)) return false;
     if (valid) {
         if (!mpc_evaluate_split(&t->runners, valid, &t->evaluated)) return false;
-        mpc_print_figures("valid", &t->evaluated);
+        mpc_print_figures(t->session->cli, MPC_SPLIT_VALID, &t->evaluated, mpc_dataset_rows(valid));
     }
     mpc_totals *totals = &t->window; /* free for use now */
     if (test) {
         if (!mpc_evaluate_split(&t->runners, test, totals)) return false;
         if (!mpc_report_eval(t, MPC_SPLIT_TEST, totals, mpc_dataset_rows(test), false)) return false;
-        mpc_print_figures("test", totals);
+        mpc_print_figures(t->session->cli, MPC_SPLIT_TEST, totals, mpc_dataset_rows(test));
     } else if (!valid && t->best.known) {
-        printf("train loss %.4g\n", t->best.value);
+        printf(t->session->cli->options->json ? "{\"split\":\"train\",\"loss\":%.9g}\n" : "train loss %.4g\n",
+               t->best.value);
     }
     return mpc_report_metrics(t, test ? totals : NULL, test ? mpc_dataset_rows(test) : 0);
 }

@@ -55,7 +55,9 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
 
     # bytes said beforehand are those of the step that was loaded
     said = json.loads(f.mpc("explain", "tiny.mpg", "--memory", "--json", device="cpu").out)
-    f.mpc("train", "tiny.mpg", "--steps", "2", "--out", "run", device="cpu")
+    figures = lines(f.mpc("train", "tiny.mpg", "--steps", "2", "--out", "run", "--json", device="cpu").out)
+    check([e["split"] for e in figures] == ["valid", "test"] and figures[1]["n"] == 40 and 0 <= figures[1]["accuracy"] <= 1, figures)
+    check(lines(f.mpc("eval", "tiny.mpg", "--from", "run", "--json", device="cpu").out) == figures[1:])
     loaded = json.loads(f.get("run", "profile.json"))
     for key in ("state_bytes", "arena_bytes", "arena_lower_bound"):
         check(said[key] == loaded[key] > 0, key, said, loaded)
