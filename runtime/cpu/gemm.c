@@ -21,6 +21,7 @@ typedef struct run_state {
     float *sums;                /* NULL: k is one block */
     int64_t sums_row;
     bool direct_a, direct_b;
+    bool rows_a; /* packed_a holds rows, k contiguous, instead of panels: low formats that need no transposing */
 } run_state;
 
 static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
@@ -47,9 +48,19 @@ static void pack_panels(const mpc_gemm_isa *isa, mpc_pack whole, int64_t lanes, 
     }
 }
 
+static void widen_rows(run_state *s, const tile_range *r) {
+    const mpc_gemm *g = s->g;
+    int64_t whole = round_up(g->m, s->isa->rows);
+    for (int64_t i = 0; i < g->m; i++)
+        s->isa->to_f32(g->fa, mpc_at(g->a, g->fa, r->k0 + i * g->a_row), s->packed_a + i * r->k, r->k);
+    memset(s->packed_a + g->m * r->k, 0, (size_t)((whole - g->m) * r->k) * sizeof(float));
+}
+
 static void pack_block(run_state *s, const tile_range *r) {
     const mpc_gemm *g = s->g;
-    if (!s->direct_a || g->m % s->isa->rows != 0) {
+    if (s->rows_a) {
+        widen_rows(s, r);
+    } else if (!s->direct_a || g->m % s->isa->rows != 0) {
         int64_t begin = s->direct_a ? g->m / s->isa->rows * s->isa->rows : 0;
         mpc_pack a = {.from = mpc_at(g->a, g->fa, r->k0 * g->a_col + begin * g->a_row),
                       .format = g->fa,
@@ -76,6 +87,10 @@ static mpc_micro make_tile(const run_state *s, const tile_range *r, int64_t i, i
         tile.a = (const float *)g->a + i * g->a_row + r->k0 * g->a_col;
         tile.a_row = g->a_row;
         tile.a_col = g->a_col;
+    } else if (s->rows_a) {
+        tile.a = s->packed_a + i * r->k;
+        tile.a_row = r->k;
+        tile.a_col = 1;
     } else {
         tile.a = s->packed_a + i * r->k;
         tile.a_row = 1;
@@ -99,7 +114,7 @@ static void finish_row(const mpc_gemm *g, float *row, int64_t j, int64_t n) {
 }
 
 /* Bias, activation and the one rounding, for a tile of sums in memory. */
-static void store_tile(const run_state *s, float *sums, int64_t row_stride, int64_t i, int64_t j) {
+static void store_tile(const run_state *s, float *sums, int64_t row_stride, int64_t i, int64_t j, bool finished) {
     const mpc_gemm *g = s->g;
     int64_t m = g->m - i < s->isa->rows ? g->m - i : s->isa->rows;
     int64_t n = g->n - j < s->isa->columns ? g->n - j : s->isa->columns;
@@ -108,7 +123,7 @@ static void store_tile(const run_state *s, float *sums, int64_t row_stride, int6
         int64_t at = (i + y) * g->c_row + j * g->c_col;
         if (g->add)
             for (int64_t x = 0; x < n; x++) row[x] += ((const float *)g->c)[at + x * g->c_col];
-        finish_row(g, row, j, n);
+        if (!finished) finish_row(g, row, j, n);
         if (g->c_col == 1) {
             s->isa->from_f32(g->fc, row, mpc_at_mutable(g->c, g->fc, at), n);
             continue;
@@ -122,9 +137,10 @@ static void run_tile(const run_state *s, const tile_range *r, int64_t i, int64_t
     const mpc_gemm *g = s->g;
     mpc_micro tile = make_tile(s, r, i, j);
     bool narrow = g->n - j <= s->isa->columns / 2;
-    bool whole = i + s->isa->rows <= g->m && (j + s->isa->columns <= g->n || g->n - j == s->isa->columns / 2);
+
+    bool whole_columns = j + s->isa->columns <= g->n || g->n - j == s->isa->columns / 2, finished = false;
     float local[MAX_TILE];
-    bool direct = !s->sums && whole && g->fc == MPC_FMT_f32 && g->c_col == 1;
+    bool direct = !s->sums && i + s->isa->rows <= g->m && whole_columns && g->fc == MPC_FMT_f32 && g->c_col == 1;
     if (direct) {
         tile.c = (float *)g->c + i * g->c_row + j;
         tile.c_row = g->c_row;
@@ -138,9 +154,12 @@ static void run_tile(const run_state *s, const tile_range *r, int64_t i, int64_t
     } else {
         tile.c = local;
         tile.c_row = s->isa->columns;
+        finished = whole_columns && !g->add;
+        tile.bias = finished && g->bias ? g->bias + j : NULL;
+        tile.relu = finished && g->relu;
     }
     (narrow ? s->isa->narrow : s->isa->wide)(&tile);
-    if (!direct && r->last) store_tile(s, tile.c, tile.c_row, i, j);
+    if (!direct && r->last) store_tile(s, tile.c, tile.c_row, i, j, finished);
 }
 
 static bool lies_well(mpc_format format, int64_t contiguous, int64_t stride, int64_t rows) {
@@ -168,6 +187,7 @@ void mpc_gemm_run(const mpc_gemm *g, const mpc_gemm_isa *isa, void *scratch) {
     run_state s = {.g = g, .isa = isa, .packed_a = memory, .packed_b = memory + round_up(mp * kb, 16), .sums_row = np};
     if (g->k > K_BLOCK) s.sums = s.packed_b + np * kb;
     s.direct_a = g->fa == MPC_FMT_f32 && (g->a_col == 1 || lies_well(g->fa, g->a_row, g->a_col, kb));
+    s.rows_a = g->fa != MPC_FMT_f32 && g->a_col == 1;
     s.direct_b = lies_well(g->fb, g->b_col, g->b_row, kb);
     for (int64_t k0 = 0; k0 < g->k; k0 += K_BLOCK) {
         int64_t k = g->k - k0 < K_BLOCK ? g->k - k0 : K_BLOCK;
