@@ -101,13 +101,22 @@ static bool mend_pointers(mpc_trainer *t) {
     return put_pointer(t, "last", last) && (!t->best.known || put_pointer(t, "best", best)) && prune(t, last);
 }
 
+/* The data may have changed since, or the file: the order of an epoch has no rows beyond the split's. */
+static bool check_cursor(const mpc_trainer *t) {
+    int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
+    if (t->cursor.row < (uint64_t)rows) return true;
+    mpc_error(t->session->sink, "E415", "the checkpoint stands at row %llu of an epoch, but the training split has %lld",
+              (unsigned long long)t->cursor.row, (long long)rows);
+    return false;
+}
+
 bool mpc_trainer_resume(mpc_trainer *t) {
     const mpc_sink *sink = t->session->sink;
     mpc_str path = {0};
     bool ok = mpc_find_checkpoint(t->folder.path.data, "last", &path, sink) &&
               mpc_checkpoint_load(path.data, t->session->store, MPC_LOAD_ALL, &t->cursor, sink) == MPC_OK;
     mpc_str_free(&path);
-    if (!ok || !read_extra(t, t->cursor.extra)) return false;
+    if (!ok || !check_cursor(t) || !read_extra(t, t->cursor.extra)) return false;
     t->saved_step = t->cursor.step;
     const mpc_store_entry *skipped = mpc_store_find(t->session->store, "step.skipped", MPC_FMT_none);
     int32_t count = 0;

@@ -101,6 +101,14 @@ static int newest_first(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
+/* "step-00000120" -> 120; false for what has another name: a user's copy, say. */
+static bool parse_step(const char *name, uint64_t *step) {
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return false;
+    char *end;
+    *step = strtoull(name + 5, &end, 10);
+    return *end == '\0';
+}
+
 static mpc_status list_folder(const char *dir, step_folders *steps, const mpc_sink *sink) {
     DIR *d = opendir(dir);
     if (!d) return mpc_error(sink, "E410", "can't open %s: %s", dir, strerror(errno));
@@ -108,9 +116,9 @@ static mpc_status list_folder(const char *dir, step_folders *steps, const mpc_si
     struct dirent *entry;
     while (status == MPC_OK && (entry = readdir(d)) != NULL) {
         bool leftover = strncmp(entry->d_name, "tmp-", 4) == 0;
-        if (!leftover && strncmp(entry->d_name, "step-", 5) != 0) continue;
-        if (strlen(entry->d_name) >= sizeof steps->data->name) continue;
-        step_folder s = {.step = leftover ? UINT64_MAX : strtoull(entry->d_name + 5, NULL, 10)};
+        step_folder s = {.step = UINT64_MAX};
+        if (!leftover && !parse_step(entry->d_name, &s.step)) continue;
+        if (strlen(entry->d_name) >= sizeof s.name) continue;
         memcpy(s.name, entry->d_name, strlen(entry->d_name) + 1);
         if (!mpc_array_push(steps, s)) status = no_memory(sink);
     }

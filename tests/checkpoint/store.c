@@ -119,6 +119,7 @@ static void pruning_keeps_the_newest_and_the_spared(void) {
     world w = make_world("fc.bias");
     for (uint64_t step = 20; step < 26; step++) save(&w, step);
     mkdir(at("tmp-00000099"), 0777);
+    mkdir(at("step-00000098.mine"), 0777);
     const char *const spare[] = {"step-00000021", NULL};
     CHECK(mpc_checkpoint_prune(folder, 2, spare, &w.sink) == MPC_OK);
     char newest[64];
@@ -126,6 +127,7 @@ static void pruning_keeps_the_newest_and_the_spared(void) {
     CHECK_STR(newest, "step-00000025");
     CHECK(access(at("step-00000024"), F_OK) == 0 && access(at("step-00000021"), F_OK) == 0);
     CHECK(access(at("step-00000023"), F_OK) != 0 && access(at("tmp-00000099"), F_OK) != 0);
+    CHECK(access(at("step-00000098.mine"), F_OK) == 0);
     destroy_world(&w);
 }
 

@@ -1,5 +1,6 @@
 """What goes wrong in a training: bad data, divergence, full disk, damaged checkpoints, changed settings. Never a crash."""
 import os
+import json
 import random
 
 from support import MODEL, Folder, check, finish
@@ -67,5 +68,15 @@ with Folder() as f:
             check(r.returncode in (0, 1) and (r.returncode == 0 or "error[E4" in r.err), r.returncode, r.err)
         f.put(f"run/checkpoints/{name}/{part}", good)
     check("E352" in f.mpc("train", "tiny.mpg", "--resume", ".", status=1).err)
+
+    # a place in the epoch that the data don't have
+    state = f.get("run/checkpoints", name, "state.safetensors")
+    length = int.from_bytes(state[:8], "little")
+    header = json.loads(state[8:8 + length])
+    header["__metadata__"]["row"] = "100000"
+    text = json.dumps(header).encode()
+    f.put(f"run/checkpoints/{name}/state.safetensors", len(text).to_bytes(8, "little") + text + state[8 + length:])
+    r = f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "length=6 epochs", status=1)
+    check("E415" in r.err and "row 100000" in r.err, r.err)
 
 finish()
