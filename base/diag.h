@@ -59,7 +59,7 @@ mpc_status mpc_error_at(const mpc_sink *sink, const char *code, mpc_span span, c
 void mpc_warn(const mpc_sink *sink, const char *code, mpc_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Human form (language.md 3.2), appended to `out`. `short_form`: one line. `color`: ANSI. */
+/* Form for people, appended to `out`: message, place, the line with carets, notes, help. `short_form`: one line. `color`: ANSI. */
 void mpc_diag_render(const mpc_diag *diag, const mpc_sources *sources, bool short_form, bool color, mpc_str *out);
 
 /* A deep copy collector, for tests and --json. */

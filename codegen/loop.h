@@ -2,8 +2,7 @@
  * value is made, what is kept from one loop to a later one. loop.c fills it, loop_emit.c prints it.
  *
  * A row is walked in loops 0, 1, ...: a value that needs a reduction of loop k is made in loop k + 1 or later. Values
- * without columns
- * ("row values") live between loops with the same number in all lanes; stage s is before loop s. */
+ * without columns ("row values") live between loops with the same number in all lanes; stage s is before loop s. */
 #ifndef MPC_CODEGEN_LOOP_H
 #define MPC_CODEGEN_LOOP_H
 

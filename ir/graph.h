@@ -79,7 +79,7 @@ typedef struct mpc_graph {
     uint32_t node_count, value_count, operand_total, attr_total, input_count, next_count, output_count;
     uint32_t capacity[7];
     mpc_decision *decisions; /* by node id; NULL before autocast */
-    uint32_t *groups; /* by node id, fusion group (0: none), groups are contiguous after `schedule`; NULL before fuse */
+    uint32_t *groups; /* by node id, fusion group (0: none; V14), groups are contiguous after `schedule`; NULL before fuse */
     mpc_place *places; /* by value id; NULL before memory */
     uint64_t arena_bytes; /* after memory */
 } mpc_graph;

@@ -28,7 +28,7 @@ typedef enum mpc_op_kind {
     MPC_KIND_COMPOSITE, /* expands into the others */
 } mpc_op_kind;
 
-/* What the op computes in; design section 5. NONE: control scalars and structure, never assigned. */
+/* What the op computes in (docs/precision.md). NONE: control scalars and structure, never assigned. */
 typedef enum mpc_class { MPC_CLASS_NONE, MPC_CLASS_LOW, MPC_CLASS_HIGH, MPC_CLASS_FOLLOW, MPC_CLASS_CLEAR } mpc_class;
 
 enum {

@@ -75,8 +75,8 @@ uint32_t mpc_pipeline_count(void);
 const char *mpc_pipeline_name(uint32_t index);
 const char *mpc_pipeline_text(uint32_t index);
 
-/* Bytes at the worst moment, from liveness alone; an independent check of the memory pass (M, check 6): fails with V6x when two
- * live values overlap. */
+/* Bytes at the worst moment, from liveness alone; checks the memory pass independently of it: fails with V6x when a value
+ * has no storage, two live ones overlap, or a state is overwritten too early. */
 mpc_status mpc_memory_check(const mpc_graph *g, uint64_t *lower_bound);
 
 #endif
