@@ -105,7 +105,8 @@ static bool mend_pointers(mpc_trainer *t) {
 static bool check_cursor(const mpc_trainer *t) {
     int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
     if (t->cursor.row < (uint64_t)rows) return true;
-    mpc_error(t->session->sink, "E415", "the checkpoint stands at row %llu of an epoch, but the training split has %lld",
+    mpc_error(t->session->sink, "E415",
+              "the checkpoint stands at row %llu of an epoch, but the training split has %lld",
               (unsigned long long)t->cursor.row, (long long)rows);
     return false;
 }

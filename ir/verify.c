@@ -97,7 +97,8 @@ static void check_tables(verifier *v) {
     for (uint32_t i = 0; i < g->output_count; i++)
         if (g->outputs[i].value >= g->value_count) fail(v, "V01", nowhere, "output %u names no value", i);
     for (uint32_t i = 0; g->groups && i < g->node_count; i++)
-        if (g->groups[i] > g->node_count) fail(v, "V01", g->nodes[i].loc, "node %u: there is no group %u", i, g->groups[i]);
+        if (g->groups[i] > g->node_count)
+            fail(v, "V01", g->nodes[i].loc, "node %u: there is no group %u", i, g->groups[i]);
 }
 
 static void check_values(verifier *v) {

@@ -36,9 +36,10 @@ static const text_case text_cases[] = {
     {"V12", "compute=f32", "out=tf32"},
     {"V01", "assign(", "group(9999) assign("},
     {"V14", "loc(\"m.mpg\":3:4)", "group(1)"},
-    {"V14", ": bf16[2,3] assign(compute=f32)\n", ": bf16[2,3] group(2)\n"
-            "  %c = neg(%x) : f32[2,3] group(1)\n  %d = cast(%c) {to=bf16} : bf16[2,3] group(2)\n"
-            "  %e = cast(%d) {to=f32} : f32[2,3] group(1)\n"},
+    {"V14", ": bf16[2,3] assign(compute=f32)\n",
+     ": bf16[2,3] group(2)\n"
+     "  %c = neg(%x) : f32[2,3] group(1)\n  %d = cast(%c) {to=bf16} : bf16[2,3] group(2)\n"
+     "  %e = cast(%d) {to=f32} : f32[2,3] group(1)\n"},
     {"V13", "arena 24", "arena 20"},
     {"V13", "at 0 size 24", "at 1 size 24"},
     {"V13", "at 0 size 24", "at 0 size 20"},
