@@ -25,6 +25,8 @@ int fe_lex_end(fe_parser *p, mpc_span *loc);
 /* A word that begins an item, at the beginning of a line and with brackets still open: the token that closes one of
  * them, and the word is to be read again. 0: nothing of the kind. */
 int fe_lex_unclosed(fe_parser *p, uint32_t length);
+/* Out of memory, too deep, or as many errors as are shown: the text ends here. */
+bool fe_parse_stopped(const fe_parser *p);
 /* Nothing is said from here to the end of the line; `depth` brackets surround it. */
 void fe_recover_begin(fe_parser *p, uint32_t depth);
 void fe_recovered(fe_parser *p);

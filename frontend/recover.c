@@ -13,6 +13,8 @@ static const char *source(const fe_parser *p, size_t *length) {
     return mpc_sources_text(mpc_context_sources(p->ctx), p->file, length);
 }
 
+bool fe_parse_stopped(const fe_parser *p) { return p->no_memory || p->deep || p->diag->errors >= FE_MAX_ERRORS; }
+
 bool fe_lex_newline(const fe_parser *p) {
     if (p->depth && p->stack[p->depth - 1].kind != '{') return false;
     return !p->quiet || p->depth <= p->quiet_depth;
