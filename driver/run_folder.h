@@ -20,6 +20,8 @@ bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *t
 bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
 /* Compares the settings with those in run.json; what differs must be allowed by --change (E353). */
 bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s, uint64_t step);
+/* Compares the session's assignment, which its first step has made, with the run's assignment.txt (E358). */
+bool mpc_run_folder_check_assignment(const mpc_run_folder *f, mpc_session *s);
 
 /* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if
  * there is one). */

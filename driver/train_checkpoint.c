@@ -124,5 +124,7 @@ bool mpc_trainer_resume(mpc_trainer *t) {
     if (skipped && skipped->bytes == sizeof count) memcpy(&count, skipped->data, sizeof count);
     t->skipped = count;
     if (!mpc_run_folder_check_settings(&t->folder, t->session, t->cursor.step)) return false;
+    bool as_before = t->session->cli->options->changes.count == 0;
+    if (as_before && !mpc_run_folder_check_assignment(&t->folder, t->session)) return false;
     return mend_pointers(t);
 }

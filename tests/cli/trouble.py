@@ -48,6 +48,14 @@ with Folder() as f:
     r = f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "length=5 epochs")
     check("3.0 epochs, now 5.0 epochs" in r.err and "learning rate after step 21: 0.00" in r.err, r.err)
     f.mpc("train", "tiny.mpg", "--resume", "run", "--set", "length=5 epochs")
+
+    # formats that a resumed run would compute in: those it began with, or an error that names the value
+    kept = f.get("run", "assignment.txt").decode()
+    f.put("run/assignment.txt", kept.replace("\tf32\t", "\tbf16\t", 1))
+    r = f.mpc("train", "tiny.mpg", "--resume", "run", "--set", "length=5 epochs", status=1)
+    check("E358" in r.err and "before" in r.err, r.err)
+    f.put("run/assignment.txt", kept)
+    f.mpc("train", "tiny.mpg", "--resume", "run", "--set", "length=5 epochs")
     check(f.log("run")[-1]["step"] == 35)
 
     # any damage to a checkpoint is a message
