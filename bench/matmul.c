@@ -1,7 +1,7 @@
 /* GFLOP/s of the cpu device's matmul launches by shape, format and number of threads, beside the f32 peak of one thread
- * measured in the same run (a register tile on panels that stay in the first-level cache). Best of many short rounds,
- * since the machine may be shared. ninja -C build/release bench_matmul && build/release/tests/runtime/bench_matmul
- * [MxNxK] */
+ * measured in the same run (a register tile on panels that stay in the first-level cache). Best of many short rounds
+ * in processor time over the number of threads, since the machine may be shared. ninja -C build/release bench_matmul &&
+ * build/release/tests/runtime/bench_matmul [MxNxK] */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +20,7 @@ typedef struct bench_case {
 
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -102,7 +102,8 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
                            .scratch_stride = stride,
                            .threads = threads};
     if (ready && plan->bind(plan, &binding)) {
-        double products = (double)c->m * (double)c->n * (double)c->k, seconds = best_seconds(plan, pool, products);
+        double products = (double)c->m * (double)c->n * (double)c->k,
+               seconds = best_seconds(plan, pool, products) / threads;
         printf("%-5s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(format)->name,
                (long)c->m, (long)c->n, (long)c->k, c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6,
                2e-9 * products / seconds, plan->implementation);
