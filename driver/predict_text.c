@@ -1,5 +1,6 @@
-/* Text from a token model: the window holds the newest characters from its start on, the logits at the last of them
- * give the next one. What stands after it in the window is filler, which a causal model never looks at. */
+/* Text from a token model: the window holds the newest characters from its start on, the scores at the last of them
+ * give the next one: logits (or log-probabilities, which are logits too), or a distribution, told by the op that makes it
+ * or by its first row. What stands after it in the window is filler, which a causal model never looks at. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,8 @@ typedef struct sampler {
     int64_t window, classes;
     int32_t *tokens; /* prompt and what was written */
     int64_t count;
-    double *weights; /* [classes] */
+    double *weights;   /* [classes] */
+    bool probabilities; /* the output is a distribution: its logarithms are the logits */
     FILE *to;
 } sampler;
 
@@ -43,6 +45,37 @@ static bool find_ends(sampler *p) {
     return false;
 }
 
+/* The output comes from a softmax over the characters, perhaps cast, reshaped or sliced. */
+static bool comes_from_softmax(const sampler *p, const mpc_graph *g, mpc_value_id value) {
+    const mpc_node *n = value == MPC_NONE ? NULL : mpc_producer(g, value);
+    while (n && n->operand_count > 0 &&
+           (n->op == MPC_OP_cast || mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
+        n = mpc_producer(g, mpc_operand(g, n, 0));
+    if (!n || n->op != MPC_OP_softmax) return false;
+    const mpc_type *type = mpc_value_type(g, mpc_result(n, 0));
+    return type->dims[mpc_attr_int(g, n, "axis")] == p->classes;
+}
+
+/* The step's own graph has softmax expanded already: the elaborated one still has it by name. */
+static bool is_declared_distribution(const sampler *p) {
+    const mpc_step *step = p->step;
+    mpc_graph *g = mpc_session_graph(step->session, step->phase, step->batch, MPC_STAGE_PARSED);
+    bool is = g && comes_from_softmax(p, g, mpc_graph_find_output(g, step->exec->outputs[p->output].name));
+    mpc_graph_destroy(g);
+    return is;
+}
+
+/* Rows that a model normalised by hand: 16-bit formats round each of many terms, so the sum is taken loosely. */
+static bool is_distribution(const sampler *p, const void *row, mpc_format format, int64_t at) {
+    double sum = 0;
+    for (int64_t k = 0; k < p->classes; k++) {
+        double v = mpc_element_get(format, row, at + k);
+        if (!(v >= 0)) return false;
+        sum += v;
+    }
+    return fabs(sum - 1) <= 1e-2;
+}
+
 static bool read_prompt(sampler *p) {
     const char *text = p->options->prompt ? p->options->prompt : "\n";
     while (*text) {
@@ -60,19 +93,22 @@ static bool read_prompt(sampler *p) {
     return true;
 }
 
-static int32_t likeliest(const sampler *p, const void *logits, mpc_format format, int64_t at) {
+static int32_t likeliest(const sampler *p, const void *scores, mpc_format format, int64_t at) {
     int64_t best = 0;
     for (int64_t k = 1; k < p->classes; k++)
-        if (mpc_element_get(format, logits, at + k) > mpc_element_get(format, logits, at + best)) best = k;
+        if (mpc_element_get(format, scores, at + k) > mpc_element_get(format, scores, at + best)) best = k;
     return (int32_t)best;
 }
 
-static int32_t draw(sampler *p, const void *logits, mpc_format format, int64_t at, int64_t index) {
-    int32_t top = likeliest(p, logits, format, at);
+static double logit(const sampler *p, double score) { return p->probabilities ? log(score) : score; }
+
+static int32_t draw(sampler *p, const void *scores, mpc_format format, int64_t at, int64_t index) {
+    int32_t top = likeliest(p, scores, format, at);
     if (p->options->temperature <= 0) return top;
-    double max = mpc_element_get(format, logits, at + top), sum = 0;
+    double max = logit(p, mpc_element_get(format, scores, at + top)), sum = 0;
     for (int64_t k = 0; k < p->classes; k++)
-        sum += p->weights[k] = exp((mpc_element_get(format, logits, at + k) - max) / p->options->temperature);
+        sum += p->weights[k] =
+            exp((logit(p, mpc_element_get(format, scores, at + k)) - max) / p->options->temperature);
     double left = (double)mpc_random_uniform(p->options->seed, mpc_hash_str("sample"), 0, (uint64_t)index) * sum;
     for (int64_t k = 0; k < p->classes; k++) {
         left -= p->weights[k];
@@ -91,7 +127,9 @@ static bool next_token(sampler *p, int64_t index) {
     const mpc_type *type = &e->output_types[p->output];
     int64_t positions = mpc_type_elements(type) / p->classes;
     int64_t at = (positions == 1 ? 0 : n - 1) * p->classes;
-    p->tokens[p->count++] = draw(p, e->vtable->output(e, p->output), type->format, at, index);
+    const void *scores = e->vtable->output(e, p->output);
+    if (index == 0 && !p->probabilities) p->probabilities = is_distribution(p, scores, type->format, at);
+    p->tokens[p->count++] = draw(p, scores, type->format, at, index);
     return true;
 }
 
@@ -123,7 +161,9 @@ bool mpc_sample_text(mpc_session *s, mpc_step *step, const mpc_dataset *vocabula
         ok = p.to != NULL;
         if (!ok) mpc_error(s->sink, "E420", "can't write %s: %s", o->out, strerror(errno));
     }
-    ok = ok && find_ends(&p) && read_prompt(&p) && write_text(&p);
+    ok = ok && find_ends(&p) && read_prompt(&p);
+    if (ok) p.probabilities = is_declared_distribution(&p);
+    ok = ok && write_text(&p);
     if (p.to && p.to != stdout) ok = fclose(p.to) == 0 && ok;
     mpc_free(p.tokens);
     mpc_free(p.weights);

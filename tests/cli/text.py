@@ -38,6 +38,15 @@ with Folder() as f:
     one, two, three = (f.mpc(*args, "--seed", s, env=env).out for s in ("1", "1", "2"))
     check(one == two and one != three and len(one) == 51, one)
     check("E217" in f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--prompt", "z", status=1, env=env).err)
+    # a model that says probabilities writes what its logits would: declared, cast, reshaped, or normalised by hand
+    text = f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--length", "60", env=env).out
+    for name, output in (("declared", "softmax(logits)"), ("cast", "cast(softmax(logits), f32)"),
+                         ("byhand", "exp(logits) / sum(exp(logits), axis = -1, keep = true)"),
+                         ("logarithms", "log_softmax(logits)")):
+        f.put(f"модель/{name}.mpg", MODEL.replace("output logits = logits", f"output next = {output}"))
+        r = f.mpc("predict", f"модель/{name}.mpg", "--from", "прогон", "--length", "60", env=env)
+        check(r.out == text and len(set(text)) > 2, name, r.out, text)
+
     f.put("модель/слово.txt", b"ab\xff" * 100)
     r = f.mpc("train", "модель/буква.mpg", status=1, env=env)
     check("E215" in r.err and "byte 2" in r.err and "слово.txt" in r.err, r.err)
