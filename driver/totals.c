@@ -72,7 +72,11 @@ void mpc_totals_add(mpc_totals *t, const mpc_meter *m, mpc_step *step) {
     }
 }
 
-static double ratio(double sum, double count) { return count > 0 ? sum / count : (double)NAN; }
+/* NaN without sign, whatever arithmetic made it. */
+static double ratio(double sum, double count) {
+    double mean = count > 0 ? sum / count : (double)NAN;
+    return isnan(mean) ? fabs(mean) : mean;
+}
 
 double mpc_totals_loss(const mpc_totals *t) { return ratio(t->loss, t->count); }
 
@@ -82,6 +86,12 @@ double mpc_totals_metric_at(const mpc_totals *t, uint32_t k) {
     const double *nums = t->sums + 2 * t->loss_count, *dens = nums + t->metric_count;
     double mean = ratio(nums[k], dens[k]);
     return mpc_model_metric(t->model, k)->exponential ? exp(mean) : mean;
+}
+
+double mpc_totals_loss_weight(const mpc_totals *t, uint32_t k) { return t->sums[t->loss_count + k]; }
+
+double mpc_totals_metric_weight(const mpc_totals *t, uint32_t k) {
+    return t->sums[2 * t->loss_count + t->metric_count + k];
 }
 
 bool mpc_totals_find(const mpc_totals *t, const char *name, double *value, bool *higher_is_better) {

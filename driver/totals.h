@@ -28,6 +28,9 @@ void mpc_totals_add(mpc_totals *t, const mpc_meter *m, mpc_step *step);
 double mpc_totals_loss(const mpc_totals *t); /* weighted total; NaN when nothing counted */
 double mpc_totals_loss_at(const mpc_totals *t, uint32_t k);
 double mpc_totals_metric_at(const mpc_totals *t, uint32_t k);
+/* What a figure is the mean of: 0 when nothing counted, and the figure is undefined. */
+double mpc_totals_loss_weight(const mpc_totals *t, uint32_t k);
+double mpc_totals_metric_weight(const mpc_totals *t, uint32_t k);
 /* "loss", "loss.NAME" or a metric's name. false: none of that name. */
 bool mpc_totals_find(const mpc_totals *t, const char *name, double *value, bool *higher_is_better);
 

@@ -178,8 +178,9 @@ static bool judge(mpc_trainer *t) {
     bool higher = false;
     mpc_totals_find(totals, t->monitor, &value, &higher);
     double loss = mpc_totals_loss(totals);
-    bool better = !isnan(value) && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
-    if (t->best.known && value == t->best.value) better = loss < t->best.loss; /* counted figures often tie */
+    bool is_number = !isnan(value) && (totals->count <= 0 || !isnan(loss)); /* an accuracy counts NaN as wrong, no more */
+    bool better = is_number && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
+    if (is_number && t->best.known && value == t->best.value) better = loss < t->best.loss; /* counted figures often tie */
     if (better) t->best = (mpc_best){.known = true, .value = value, .loss = loss, .step = t->cursor.step};
     else t->best.stale++;
     return better;
@@ -271,6 +272,7 @@ static int finish(mpc_trainer *t) {
         return mpc_report_end(t) ? MPC_EXIT_SIGNAL + mpc_interrupt_signal() : MPC_EXIT_FAILED;
     }
     if (t->stopped) return mpc_report_end(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;
+    mpc_report_skips(t);
     return final_figures(t) && mpc_report_end(t) ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }
 

@@ -105,7 +105,10 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     double now = mpc_now(), skipped = mpc_step_scalar(r->step, r->skipped, 0);
     if (log_step(t, r, now) != MPC_OK) return false;
     if (skipped > t->skipped && log_skip(t, r) != MPC_OK) return false;
+    mpc_note_attempt(&t->recent, skipped > t->skipped);
     t->skipped = skipped;
+    t->scale = r->scale == MPC_NONE ? 0 : mpc_step_scalar(r->step, r->scale, 0);
+    if (!t->warned_of_skips && t->recent.count == MPC_RECENT) t->warned_of_skips = mpc_report_skips(t);
     if (now - t->last_flush > 1) { /* for people who watch the file */
         t->last_flush = now;
         if (mpc_log_flush(&t->log) != MPC_OK) return false;
@@ -120,23 +123,62 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     return true;
 }
 
+void mpc_note_attempt(mpc_recent *recent, bool skipped) {
+    bool *slot = &recent->skipped[recent->next];
+    if (recent->count == MPC_RECENT) recent->skips -= *slot;
+    else recent->count++;
+    *slot = skipped;
+    recent->skips += skipped;
+    recent->next = (recent->next + 1) % MPC_RECENT;
+}
+
+bool mpc_report_skips(mpc_trainer *t) {
+    const mpc_recent *recent = &t->recent;
+    if (recent->count < MPC_FEWEST_ATTEMPTS || 2 * recent->skips <= recent->count) return false;
+    char message[200], scale[64] = "";
+    if (t->scale > 0) snprintf(scale, sizeof scale, "; the loss scale is %.6g", t->scale);
+    snprintf(message, sizeof message, "%u of the last %u steps were skipped: a loss or gradient was not finite%s",
+             recent->skips, recent->count, scale);
+    mpc_diag diag = {.severity = MPC_SEV_WARNING,
+                     .code = "W170",
+                     .message = message,
+                     .help = t->scale > 0 ? "a lower rate, `clip_norm`, or precision bf16, which needs no loss scale"
+                                          : "a lower rate or `clip_norm`"};
+    mpc_progress_end(&t->progress);
+    t->session->sink->emit(t->session->sink->user, &diag);
+    return true;
+}
+
 static bool is_fraction(const mpc_metric_info *metric, double value) {
     return metric->higher_is_better && value >= 0 && value <= 1;
+}
+
+#define NO_TARGETS "no targets count"
+
+static void append_loss(mpc_str *out, const char *name, double value, double weight) {
+    if (weight > 0) mpc_str_printf(out, "%s %.4g", name, value);
+    else mpc_str_printf(out, "%s undefined: %s", name, NO_TARGETS);
 }
 
 /* "accuracy 97.8 %" */
 static void append_metric(mpc_str *out, const mpc_totals *totals, uint32_t k) {
     const mpc_metric_info *metric = mpc_model_metric(totals->model, k);
     double value = mpc_totals_metric_at(totals, k);
-    if (is_fraction(metric, value)) mpc_str_printf(out, "%s %.1f %%", metric->name, 100 * value);
+    if (!(mpc_totals_metric_weight(totals, k) > 0)) mpc_str_printf(out, "%s undefined: %s", metric->name, NO_TARGETS);
+    else if (is_fraction(metric, value)) mpc_str_printf(out, "%s %.1f %%", metric->name, 100 * value);
     else mpc_str_printf(out, "%s %.4g", metric->name, value);
 }
 
 static void append_figures(mpc_str *out, const mpc_totals *totals, const char *before, const char *after) {
-    mpc_str_printf(out, "%sloss %.4g%s", before, mpc_totals_loss(totals), after);
-    for (uint32_t k = 0; totals->loss_count > 1 && k < totals->loss_count; k++)
-        mpc_str_printf(out, "%sloss.%s %.4g%s", before, mpc_model_loss(totals->model, k), mpc_totals_loss_at(totals, k),
-                       after);
+    mpc_str_append(out, before);
+    append_loss(out, "loss", mpc_totals_loss(totals), totals->count);
+    mpc_str_append(out, after);
+    for (uint32_t k = 0; totals->loss_count > 1 && k < totals->loss_count; k++) {
+        mpc_str_printf(out, "%sloss.", before);
+        append_loss(out, mpc_model_loss(totals->model, k), mpc_totals_loss_at(totals, k),
+                    mpc_totals_loss_weight(totals, k));
+        mpc_str_append(out, after);
+    }
     for (int fractions = 0; fractions < 2; fractions++) /* an accuracy comes last */
         for (uint32_t k = 0; k < totals->metric_count; k++) {
             if (mpc_model_metric(totals->model, k)->higher_is_better != (fractions == 1)) continue;

@@ -15,6 +15,12 @@ typedef struct mpc_best { /* saved in every checkpoint */
     int64_t stale; /* evaluations since then */
 } mpc_best;
 
+enum { MPC_RECENT = 100, MPC_FEWEST_ATTEMPTS = 10 };
+typedef struct mpc_recent { /* the latest windows of this process: a ring */
+    bool skipped[MPC_RECENT];
+    uint32_t count, next, skips;
+} mpc_recent;
+
 typedef struct mpc_trainer {
     mpc_session *session;
     const mpc_train_config *train;
@@ -38,6 +44,9 @@ typedef struct mpc_trainer {
     uint64_t windows_run;
     int64_t window_rows;
     double skipped;     /* as of the last record */
+    double scale;       /* as of the last record; 0: none */
+    mpc_recent recent;
+    bool warned_of_skips;
     bool stopped;       /* the device refuses to go on */
     const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
 } mpc_trainer;
@@ -60,6 +69,9 @@ bool mpc_report_run(mpc_trainer *t);
 bool mpc_report_step(mpc_trainer *t, mpc_runner *last);
 bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, int64_t rows, bool best);
 bool mpc_report_end(mpc_trainer *t);
+void mpc_note_attempt(mpc_recent *recent, bool skipped);
+/* W170 when more than half of the recent windows were skipped; false: they weren't, or there are too few to say. */
+bool mpc_report_skips(mpc_trainer *t);
 bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);
 /* "test loss 0.0812", "test accuracy 97.8 %" on stdout; with --json one object. */
 void mpc_print_figures(const mpc_cli *cli, mpc_split split, const mpc_totals *totals, int64_t rows);
