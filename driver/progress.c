@@ -1,4 +1,5 @@
-/* The bar is drawn at most ten times a second; between drawings an update costs two additions. */
+/* The bar is drawn at most ten times a second; between drawings an update costs two additions. Without a terminal a
+ * plain line comes when nothing was said for some seconds. */
 #include "driver/progress.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 24, QUIET = 8 }; /* QUIET: seconds without a line where there is no terminal */
 
 double mpc_now(void) {
     struct timespec t;
@@ -20,6 +21,7 @@ double mpc_now(void) {
 void mpc_progress_start(mpc_progress *p, double total, uint64_t first_step) {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     *p = (mpc_progress){.total = total, .first_step = first_step, .started = mpc_now()};
+    p->last = p->started;
     p->terminal = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
     p->color = p->terminal && !(no_color && *no_color);
 }
@@ -47,19 +49,32 @@ static void draw(mpc_progress *p, const mpc_progress_step *s, double now) {
     p->shown = true;
 }
 
+static void print_plain(const mpc_progress *p, const mpc_progress_step *s, double now) {
+    double elapsed = now - p->started;
+    fprintf(stderr, "step %llu", (unsigned long long)s->step);
+    if (p->total > 0) fprintf(stderr, "/%.0f", p->total);
+    fprintf(stderr, "  %.0f rows/s", elapsed > 0 ? p->rows / elapsed : 0);
+    if (p->has_smooth) fprintf(stderr, "  loss %.4f", p->smooth);
+    if (s->has_scale) fprintf(stderr, "  scale %.0f, %.0f skipped", s->scale, s->skipped);
+    fputc('\n', stderr);
+    fflush(stderr);
+}
+
 void mpc_progress_update(mpc_progress *p, const mpc_progress_step *s, double now) {
     p->rows += s->rows;
     if (isfinite(s->loss)) {
         p->smooth = p->has_smooth ? 0.95 * p->smooth + 0.05 * s->loss : s->loss;
         p->has_smooth = true;
     }
-    if (!p->terminal || now - p->last < 0.1) return;
+    if (now - p->last < (p->terminal ? 0.1 : QUIET)) return;
     p->last = now;
-    draw(p, s, now);
+    if (p->terminal) draw(p, s, now);
+    else print_plain(p, s, now);
 }
 
 void mpc_progress_line(mpc_progress *p, const char *format, ...) {
     clear_bar(p);
+    if (!p->terminal) p->last = mpc_now();
     va_list args;
     va_start(args, format);
     vfprintf(stderr, format, args);

@@ -8,7 +8,7 @@
 typedef struct mpc_progress {
     bool terminal, color, shown; /* shown: a bar stands on the current line */
     double total;                /* steps; 0: not known */
-    double started, last;        /* seconds */
+    double started, last;        /* seconds; last: of a drawing or line */
     uint64_t first_step;         /* of this process */
     double rows;                 /* since start */
     double smooth;               /* loss */
