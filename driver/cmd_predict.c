@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "driver/predict.h"
+#include "driver/run_recall.h"
 #include "driver/trainer.h"
 
 static bool is_text_model(const mpc_session *s) {
@@ -71,6 +72,7 @@ static bool predict_rows(mpc_session *s) {
     mpc_table_writer w = {0};
     bool ok = step && rows && mpc_step_bind(step, d);
     if (ok) {
+        if (s->cli->options->input) mpc_run_compare_columns(step, d, s->cli->options->input);
         ok = mpc_table_open(&w, step, s->cli->options->out, n) && predict_all(&w, step, d, rows);
         ok = mpc_table_close(&w) && ok;
     }

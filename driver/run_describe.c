@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "driver/run_folder.h"
@@ -60,6 +61,25 @@ static json_t *command_line(const mpc_cli *cli) {
     return list;
 }
 
+/* As eval, predict and --resume take them for defaults: "--const width=8", "--set precision=f16", later ones win. */
+static json_t *overrides_json(const mpc_session *s) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->overrides.count; i++) {
+        const mpc_override *o = &s->overrides.data[i];
+        json_array_append_new(list,
+                              json_sprintf("%s %s=%s", o->is_const ? "--const" : "--set", o->key, o->value));
+    }
+    return list;
+}
+
+/* Names of the training data's columns; null without a header. */
+static json_t *columns_json(const mpc_session *s) {
+    if (!s->facts.column_names) return json_null();
+    json_t *list = json_array();
+    for (int64_t i = 0; i < s->facts.columns; i++) json_array_append_new(list, json_string(s->facts.column_names[i]));
+    return list;
+}
+
 static json_t *run_json(mpc_session *s) {
     struct utsname host;
     if (uname(&host) != 0) memset(&host, 0, sizeof host);
@@ -72,10 +92,10 @@ static json_t *run_json(mpc_session *s) {
     mpc_str found = {0};
     mpc_runtime_info(&found);
     json_t *run =
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:o}", "schema", 1, "version", MPC_VERSION,
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "schema", 1, "version", MPC_VERSION,
                   "model", mpc_model_name(s->model), "file", s->cli->options->file, "file_hash", hash, "device",
                   s->device == MPC_DEVICE_REF ? "ref" : "cpu", "started", when, "host", host.nodename, "arguments",
-                  command_line(s->cli), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
+                  command_line(s->cli), "overrides", overrides_json(s), "columns", columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
     mpc_str_free(&found);
     return run;
 }
@@ -104,7 +124,8 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
     mpc_str_printf(&used, "%s/used", mpc_str_cstr(&f->path));
     if (!used.failed) mkdir(used.data, 0777);
     mpc_str_free(&used);
-    mpc_model_print_config(s->model, true, &resolved);
+    char here[4096];
+    mpc_model_print_resolved(s->model, getcwd(here, sizeof here), &resolved);
     mpc_assignment_print(s->assignment, &assignment);
     bool ok = put_str(f, "resolved.mpg", &resolved, s->sink);
     ok = put_str(f, "assignment.txt", &assignment, s->sink) && ok;

@@ -170,12 +170,25 @@ static void choose_checkpoint(const char *dir, const char *which, mpc_str *name)
         mpc_str_append(name, newest);
 }
 
+/* `from` is the file checkpoints/best or last: the checkpoint beside it that it names. */
+static bool follow_pointer(const char *from, mpc_str *out) {
+    mpc_str folder = {0}, name = {0};
+    const char *slash = strrchr(from, '/'), *file = slash ? slash + 1 : from;
+    if (slash) mpc_str_append_n(&folder, from, (size_t)(slash - from));
+    else mpc_str_append(&folder, ".");
+    bool ok = read_name(mpc_str_cstr(&folder), file, &name);
+    if (ok) mpc_str_printf(out, "%s/%s", mpc_str_cstr(&folder), mpc_str_cstr(&name));
+    ok = ok && !out->failed && is_checkpoint(out->data);
+    mpc_str_free(&folder);
+    mpc_str_free(&name);
+    return ok;
+}
+
 bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink) {
     mpc_str_clear(out);
-    if (is_checkpoint(from)) {
-        mpc_str_append(out, from);
-        return !out->failed || no_memory(sink);
-    }
+    if (is_checkpoint(from)) mpc_str_append(out, from);
+    if (out->length > 0 || follow_pointer(from, out)) return !out->failed || no_memory(sink);
+    mpc_str_clear(out);
     mpc_str dir = {0}, name = {0};
     mpc_str_printf(&dir, "%s/checkpoints", from);
     choose_checkpoint(mpc_str_cstr(&dir), which, &name);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "driver/run_recall.h"
 #include "runtime/data/dataset_impl.h"
 
 static const char *const SPLITS[] = {"train", "valid", "test", "predict"};
@@ -54,6 +55,10 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     s->ctx = mpc_context_create(s->sink, s->sources);
     s->assignment = mpc_assignment_create();
     if (!s->ctx || !s->assignment || !mpc_overrides_make(cli->options, &s->overrides)) {
+        mpc_error(s->sink, "E901", "out of memory");
+        return false;
+    }
+    if (!mpc_run_recall_overrides(s)) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }

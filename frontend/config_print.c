@@ -37,12 +37,29 @@ static void print_items(const mpc_model *m, bool origins, mpc_str *out) {
     }
 }
 
-static void print_data(const mpc_model *m, bool origins, mpc_str *out) {
+/* A source's text with its path, which ends like the resolved one, made absolute. */
+static void print_source(const char *text, const char *path, const char *folder, mpc_str *out) {
+    size_t whole = path && folder ? strlen(path) : 0;
+    for (const char *open = whole ? strchr(text, '"') : NULL; open;) {
+        const char *close = strchr(open + 1, '"');
+        size_t n = close ? (size_t)(close - open - 1) : 0;
+        if (n > 0 && n <= whole && memcmp(path + whole - n, open + 1, n) == 0) {
+            mpc_str_append_n(out, text, (size_t)(open + 1 - text));
+            mpc_str_printf(out, "%s%s%s%s", *path == '/' ? "" : folder, *path == '/' ? "" : "/", path, close);
+            return;
+        }
+        open = close ? strchr(close + 1, '"') : NULL;
+    }
+    mpc_str_append(out, text);
+}
+
+static void print_data(const mpc_model *m, bool origins, const char *folder, mpc_str *out) {
     if (!m->sources.count && !m->mappings.count) return;
     mpc_str_append(out, "\ndata {\n");
     for (size_t i = 0; i < m->source_settings.count; i++) {
         const fe_setting *s = &m->source_settings.data[i];
-        mpc_str_printf(out, "    %s = %s", s->key, s->text);
+        mpc_str_printf(out, "    %s = ", s->key);
+        print_source(s->text, m->sources.data[i].path, folder, out);
         print_origin(m, origins, s->span, s->origin, s->command, out);
     }
     for (size_t i = 0; i < m->mappings.count; i++) {
@@ -94,9 +111,9 @@ static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
     if (m->policy.count) mpc_str_append(out, "}\n");
 }
 
-void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) {
+static void print_all(const mpc_model *m, bool origins, const char *folder, mpc_str *out) {
     print_items(m, origins, out);
-    print_data(m, origins, out);
+    print_data(m, origins, folder, out);
     print_selectors(m, origins, out);
     mpc_str_append(out, "\ntrain {\n");
     for (size_t k = 0; fe_train_key_at(k); k++) {
@@ -109,3 +126,7 @@ void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) {
     }
     mpc_str_append(out, "}\n");
 }
+
+void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) { print_all(m, origins, NULL, out); }
+
+void mpc_model_print_resolved(const mpc_model *m, const char *folder, mpc_str *out) { print_all(m, true, folder, out); }

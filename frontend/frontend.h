@@ -107,6 +107,9 @@ size_t mpc_model_loss_count(const mpc_model *model);
 const char *mpc_model_loss(const mpc_model *model, size_t index);
 /* The completed file, each line with its origin (file:line, default, command line): resolved.mpg, `mpc config`. */
 void mpc_model_print_config(const mpc_model *model, bool origins, mpc_str *out);
+/* The same with origins, data files with absolute paths, so that the text can be loaded from any folder. `folder`: the
+ * absolute path that relative ones start from; NULL: not known, paths stay as they are. */
+void mpc_model_print_resolved(const mpc_model *model, const char *folder, mpc_str *out);
 
 /* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels,
  * variables and loop indices joined by '.', the same in every elaboration. Outputs: TRAIN    "loss" f32 [] (weighted

@@ -1,0 +1,133 @@
+/* run.json remembers the overrides that a run was made with and the names of its data's columns. Both are defaults and
+ * hints: a checkpoint without run.json works as well, so whatever can't be read here is passed over in silence. */
+#include "driver/run_recall.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+
+/* run.json of the run that `from` names: its folder, its checkpoints, or a checkpoint or pointer among these. */
+static json_t *read_run(const char *from) {
+    static const char *const levels[] = {"", "../", "../../"};
+    mpc_str path = {0}, folder = {0};
+    json_t *run = NULL;
+    const char *slash = strrchr(from, '/');
+    if (slash && !slash[1]) mpc_str_append_n(&folder, from, (size_t)(slash - from));
+    else mpc_str_append(&folder, from);
+    for (size_t i = 0; i < 3 && !run && !folder.failed; i++) {
+        mpc_str_clear(&path);
+        mpc_str_printf(&path, "%s/%srun.json", mpc_str_cstr(&folder), levels[i]);
+        if (!path.failed) run = json_load_file(path.data, 0, NULL);
+    }
+    slash = run ? NULL : strrchr(mpc_str_cstr(&folder), '/'); /* `folder` is the file checkpoints/best */
+    if (slash) {
+        mpc_str_clear(&path);
+        mpc_str_printf(&path, "%.*s/../run.json", (int)(slash - folder.data), folder.data);
+        if (!path.failed) run = json_load_file(path.data, 0, NULL);
+    }
+    mpc_str_free(&path);
+    mpc_str_free(&folder);
+    return run;
+}
+
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The file declares the constant: "const NAME". */
+static bool has_const(const char *text, const char *name) {
+    size_t n = strlen(name);
+    for (const char *p = text; (p = strstr(p, "const")); p++) {
+        const char *word = p + 5 + strspn(p + 5, " \t");
+        if (word > p + 5 && strncmp(word, name, n) == 0 && !is_word(word[n])) return true;
+    }
+    return false;
+}
+
+static bool is_given(const mpc_override_list *own, const mpc_override *o) {
+    for (size_t i = 0; i < own->count; i++)
+        if (own->data[i].is_const == o->is_const && strcmp(own->data[i].key, o->key) == 0) return true;
+    return false;
+}
+
+/* One text of run.json, "--const width=8"; its parts are copied into the list's arena. false: out of memory. */
+static bool recall_one(mpc_session *s, const char *text, mpc_override_list *list, mpc_str *said) {
+    bool is_const = strncmp(text, "--const ", 8) == 0;
+    if (!is_const && strncmp(text, "--set ", 6) != 0) return true;
+    const char *key = text + (is_const ? 8 : 6), *equals = strchr(key, '=');
+    if (!equals || equals == key) return true;
+    mpc_override o = {.is_const = is_const,
+                      .key = mpc_arena_strndup(s->overrides.owned, key, (size_t)(equals - key)),
+                      .value = mpc_arena_strdup(s->overrides.owned, equals + 1)};
+    if (!o.key || !o.value) return false;
+    if (is_given(&s->overrides, &o) || (is_const && !has_const(s->text, o.key))) return true;
+    mpc_str_printf(said, " %s", text);
+    return mpc_array_push(list, o);
+}
+
+static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list, mpc_str *said) {
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        if (text && !recall_one(s, text, list, said)) return false;
+    }
+    for (size_t i = 0; i < s->overrides.count; i++)
+        if (!mpc_array_push(list, s->overrides.data[i])) return false;
+    return true;
+}
+
+bool mpc_run_recall_overrides(mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    const char *from = o->from ? o->from : o->resume;
+    json_t *run = from ? read_run(from) : NULL;
+    mpc_override_list list = {.owned = s->overrides.owned};
+    mpc_str said = {0};
+    bool ok = !run || recall(s, json_object_get(run, "overrides"), &list, &said);
+    if (said.length > 0) fprintf(stderr, "with%s, as the run was made\n", said.data);
+    if (ok && run) {
+        mpc_array_free(&s->overrides);
+        s->overrides = list;
+    } else {
+        mpc_array_free(&list);
+    }
+    mpc_str_free(&said);
+    json_decref(run);
+    return ok;
+}
+
+/* "columns[3]" and "columns[0:64]" as [*begin, *end); false for a column by name. */
+static bool read_positions(const char *source, int64_t *begin, int64_t *end) {
+    if (strncmp(source, "columns[", 8) != 0) return false;
+    char *stop;
+    *begin = strtoll(source + 8, &stop, 10);
+    *end = *stop == ':' ? strtoll(stop + 1, &stop, 10) : *begin + 1;
+    return *stop == ']';
+}
+
+static bool compare_field(const mpc_step *step, const json_t *before, const mpc_dataset *d, const char *path,
+                          const mpc_data_field *field) {
+    int64_t begin, end, n = mpc_dataset_columns(d), known = (int64_t)json_array_size(before);
+    const char *const *names = mpc_dataset_column_names(d);
+    if (!read_positions(field->source, &begin, &end)) return true;
+    for (int64_t i = begin; i < end && i < n && i < known; i++) {
+        const char *old = json_string_value(json_array_get(before, (size_t)i));
+        if (!old || strcmp(old, names[i]) == 0) continue;
+        mpc_warn(step->session->sink, "W171", field->span,
+                 "column %lld of %s is `%s`, that of the training data was `%s`; the model takes columns by position",
+                 (long long)i, path, names[i], old);
+        return false;
+    }
+    return true;
+}
+
+void mpc_run_compare_columns(const mpc_step *step, const mpc_dataset *d, const char *path) {
+    const mpc_options *o = step->session->cli->options;
+    json_t *run = mpc_dataset_column_names(d) && o->from ? read_run(o->from) : NULL;
+    const json_t *before = run ? json_object_get(run, "columns") : NULL;
+    for (uint32_t i = 0; before && i < step->field_count; i++)
+        if (!compare_field(step, before, d, path, &step->fields[i])) break;
+    json_decref(run);
+}
