@@ -32,6 +32,7 @@ static bool class_ids(fe_call *c) {
 }
 
 static bool read_pair(fe_call *c, fe_value *logits) {
+    fe_lift_arguments(c, 0, 1);
     *logits = fe_arg_float_tensor(c, 0);
     fe_arg_tensor(c, 1);
     if (c->bad || logits->kind != FE_TENSOR) return false;
@@ -131,6 +132,7 @@ static fe_value huber(fe_call *c, fe_value a, fe_value b) {
 
 fe_value fe_fn_pairwise_loss(fe_call *c) {
     fe_elab *e = c->e;
+    fe_lift_arguments(c, 0, 1);
     fe_value a = fe_arg_float_tensor(c, 0), b = fe_arg_float_tensor(c, 1);
     if (c->bad || a.kind != FE_TENSOR || b.kind != FE_TENSOR || !same_shapes(c)) return FE_POISONED;
     const char *name = c->name ? c->name : c->fn->name;

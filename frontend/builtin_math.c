@@ -163,7 +163,8 @@ fe_value fe_fn_cast(fe_call *c) {
 }
 
 /* Axes of argument 1, sorted, without repeats; all of them when it isn't given. */
-static uint32_t read_axes(fe_call *c, uint32_t rank, int64_t *axes) {
+static uint32_t read_axes(fe_call *c, int64_t *axes) {
+    uint32_t lead = fe_lead(c->e, c->v[0]), rank = fe_type(c->v[0])->rank - lead;
     int64_t given[MPC_MAX_RANK];
     uint32_t n = fe_given(c, 1) ? fe_arg_ints(c, 1, given, MPC_MAX_RANK, 1) : rank, count = 0;
     if (c->bad) return 0;
@@ -181,7 +182,7 @@ static uint32_t read_axes(fe_call *c, uint32_t rank, int64_t *axes) {
         hit[axis] = true;
     }
     for (uint32_t i = 0; i < rank; i++)
-        if (hit[i]) axes[count++] = i;
+        if (hit[i]) axes[count++] = i + lead;
     return count;
 }
 
@@ -198,7 +199,7 @@ fe_value fe_fn_reduce(fe_call *c) {
     bool keep = fe_arg_bool(c, 2, false);
     if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
     int64_t axes[MPC_MAX_RANK];
-    uint32_t count = read_axes(c, fe_type(x)->rank, axes);
+    uint32_t count = read_axes(c, axes);
     if (c->bad) return FE_POISONED;
     if (!count) return x;
     fe_op o = fe_op_begin(c->e, c->at, rows[row].op, c->name);
@@ -251,8 +252,15 @@ fe_value fe_fn_l2_normalize(fe_call *c) {
 fe_value fe_fn_matmul(fe_call *c) {
     fe_value a = fe_arg_float_tensor(c, 0), b = fe_arg_float_tensor(c, 1);
     if (c->bad || a.kind != FE_TENSOR || b.kind != FE_TENSOR) return FE_POISONED;
+    bool matrix = fe_lead(c->e, a) && !fe_lead(c->e, b) && fe_type(b)->rank == 2;
+    if (fe_lead(c->e, a) != fe_lead(c->e, b) && !matrix) {
+        a = fe_lift(c->e, c->at, a);
+        b = fe_lift(c->e, c->at, b);
+        if (a.kind != FE_TENSOR || b.kind != FE_TENSOR) return FE_POISONED;
+    }
     const mpc_type *x = fe_type(a), *y = fe_type(b);
-    bool ranks = x->rank >= 2 && y->rank >= 2 && (y->rank == 2 || y->rank == x->rank);
+    uint32_t least = 2 + fe_lead(c->e, a), other = 2 + fe_lead(c->e, b);
+    bool ranks = x->rank >= least && y->rank >= other && (y->rank == 2 || y->rank == x->rank);
     if (!ranks || x->dims[x->rank - 1] != y->dims[y->rank - 2]) {
         fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0),
                                "these two shapes can't be multiplied as matrices");

@@ -210,8 +210,10 @@ fe_value fe_fn_drop_path(fe_call *c) {
     }
     if (rate == 0 || e->phase != MPC_PHASE_TRAIN) return x;
     int64_t dims[MPC_MAX_RANK] = {fe_type(x)->dims[0], 1, 1, 1, 1, 1, 1, 1};
+    fe_value draw = uniform(c, dims, fe_type(x)->rank, "drop_path");
+    if (fe_lead(e, x)) draw = fe_mark_row(e, draw);
     fe_op o = fe_op_begin(e, c->at, MPC_OP_where, c->name ? c->name : "drop_path");
-    fe_op_in(&o, fe_binary(e, c->at, ">=", uniform(c, dims, fe_type(x)->rank, "drop_path"), fe_float(rate), NULL));
+    fe_op_in(&o, fe_binary(e, c->at, ">=", draw, fe_float(rate), NULL));
     fe_op_in(&o, fe_binary(e, c->at, "/", x, fe_float(1 - rate), NULL));
     fe_op_in(&o, fe_scalar(e, c->at, fe_float(0), MPC_FMT_f32));
     return fe_op_end(&o);
@@ -229,9 +231,12 @@ static fe_value normal(fe_call *c, const int64_t *dims, uint32_t n) {
 }
 
 fe_value fe_fn_random(fe_call *c) {
-    int64_t dims[MPC_MAX_RANK];
-    uint32_t n = fe_arg_ints(c, 0, dims, MPC_MAX_RANK, 1);
+    int64_t dims[MPC_MAX_RANK] = {c->e->batch};
+    uint32_t lead = c->e->mapping != NULL; /* each row has its own */
+    uint32_t n = fe_arg_ints(c, 0, dims + lead, MPC_MAX_RANK - lead, 1);
     if (c->bad) return FE_POISONED;
-    if (strcmp(c->fn->name, "random_normal") == 0) return normal(c, dims, n);
-    return uniform(c, dims, n, c->name ? c->name : "random_uniform");
+    n += lead;
+    fe_value v = strcmp(c->fn->name, "random_normal") == 0 ? normal(c, dims, n)
+                                                           : uniform(c, dims, n, c->name ? c->name : "random_uniform");
+    return lead ? fe_mark_row(c->e, v) : v;
 }

@@ -1,5 +1,5 @@
-/* Ops that move elements, and questions about shapes and lists. In a data mapping, reshape's shape is that of one row.
- */
+/* Ops that move elements, and questions about shapes and lists. In a data mapping, axes and shapes are those of one
+ * row: `lead` axes in front of them, the batch, stay where they are. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ fe_value fe_fn_reshape(fe_call *c) {
     fe_elab *e = c->e;
     fe_value x = fe_arg_tensor(c, 0);
     int64_t dims[MPC_MAX_RANK];
-    bool row = e->mapping != NULL;
+    uint32_t row = fe_lead(e, x);
     dims[0] = e->batch;
     uint32_t n = fe_arg_ints(c, 1, dims + row, MPC_MAX_RANK - row, 1);
     if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
@@ -44,7 +44,8 @@ fe_value fe_fn_reshape(fe_call *c) {
             return FE_POISONED;
         }
         fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E026", c->at->span, "%lld values can't become %s",
-                               (long long)elements, fe_dims_text(e, dims, n));
+                               (long long)(row && e->batch ? elements / e->batch : elements),
+                               fe_dims_text(e, dims + row, n - row));
         fe_label(&r, "%s is %s", fe_arg_text(c, 0), fe_shape_text(e, x));
         fe_send(&r);
         return FE_POISONED;
@@ -75,20 +76,20 @@ fe_value fe_fn_flatten(fe_call *c) {
 fe_value fe_fn_transpose(fe_call *c) {
     fe_value x = fe_arg_tensor(c, 0);
     if (c->bad) return FE_POISONED;
-    uint32_t rank = fe_type(x)->rank;
+    uint32_t lead = fe_lead(c->e, x), rank = fe_type(x)->rank, own = rank - lead;
     int64_t perm[MPC_MAX_RANK];
     bool seen[MPC_MAX_RANK] = {false}, ok = true;
     for (uint32_t i = 0; i < rank; i++) perm[i] = i;
     if (fe_given(c, 1)) {
-        uint32_t n = fe_arg_ints(c, 1, perm, MPC_MAX_RANK, 0);
+        uint32_t n = fe_arg_ints(c, 1, perm + lead, MPC_MAX_RANK - lead, 0);
         if (c->bad) return FE_POISONED;
-        ok = n == rank;
-    } else if (rank >= 2) {
+        ok = n == own;
+        for (uint32_t i = lead; ok && i < rank; i++) perm[i] += perm[i] < 0 ? rank : lead;
+    } else if (own >= 2) {
         perm[rank - 1] = rank - 2;
         perm[rank - 2] = rank - 1;
     } else ok = false;
     for (uint32_t i = 0; ok && i < rank; i++) {
-        if (perm[i] < 0) perm[i] += rank;
         ok = perm[i] >= 0 && perm[i] < rank && !seen[perm[i]];
         if (ok) seen[perm[i]] = true;
     }
@@ -170,6 +171,17 @@ static bool tensor_list(fe_call *c) {
     return ok;
 }
 
+/* In a mapping: all become rows when one is. The axes that the text doesn't see. */
+static uint32_t lift_list(fe_call *c, fe_value list) {
+    uint32_t lead = 0;
+    for (uint32_t i = 0; i < list.count; i++) lead = lead || fe_lead(c->e, list.items[i]);
+    for (uint32_t i = 0; lead && i < list.count; i++) {
+        list.items[i] = fe_lift(c->e, c->at, list.items[i]);
+        c->bad = c->bad || list.items[i].kind != FE_TENSOR;
+    }
+    return lead;
+}
+
 static fe_value join(fe_call *c, const fe_value *items, uint32_t count, uint32_t axis, const char *name) {
     fe_elab *e = c->e;
     bool floats = false, same = true;
@@ -190,10 +202,12 @@ static fe_value join(fe_call *c, const fe_value *items, uint32_t count, uint32_t
 fe_value fe_fn_concat(fe_call *c) {
     if (!tensor_list(c)) return FE_POISONED;
     fe_value list = c->v[0];
+    uint32_t lead = lift_list(c, list);
+    if (c->bad) return FE_POISONED;
     uint32_t rank = fe_type(list.items[0])->rank;
     int64_t axis = fe_arg_int(c, 1, -1);
-    if (axis < 0) axis += rank;
-    if (!c->bad && (axis < 0 || axis >= rank)) {
+    axis += axis < 0 ? rank : lead;
+    if (!c->bad && (axis < lead || axis >= rank)) {
         fe_error(c->e->d, "E027", fe_arg_span(c, 1), "the values have no such axis: %s",
                  fe_shape_text(c->e, list.items[0]));
         return FE_POISONED;
@@ -205,10 +219,12 @@ fe_value fe_fn_stack(fe_call *c) {
     if (!tensor_list(c)) return FE_POISONED;
     fe_elab *e = c->e;
     fe_value list = c->v[0];
+    uint32_t lead = lift_list(c, list);
+    if (c->bad) return FE_POISONED;
     mpc_type t = *fe_type(list.items[0]);
     int64_t axis = fe_arg_int(c, 1, 0), dims[MPC_MAX_RANK];
-    if (axis < 0) axis += t.rank + 1;
-    if (c->bad || axis < 0 || axis > t.rank || t.rank == MPC_MAX_RANK) {
+    axis += axis < 0 ? t.rank + 1 : lead;
+    if (c->bad || axis < lead || axis > t.rank || t.rank == MPC_MAX_RANK) {
         if (!c->bad) fe_error(e->d, "E027", fe_arg_span(c, 1), "the result has no such axis");
         return FE_POISONED;
     }
@@ -229,9 +245,11 @@ fe_value fe_fn_stack(fe_call *c) {
 
 fe_value fe_fn_expand(fe_call *c) {
     fe_value x = fe_arg_tensor(c, 0);
-    int64_t dims[MPC_MAX_RANK];
-    uint32_t n = fe_arg_ints(c, 1, dims, MPC_MAX_RANK, 1);
+    int64_t dims[MPC_MAX_RANK] = {c->e->batch};
+    uint32_t lead = fe_lead(c->e, x), n = fe_arg_ints(c, 1, dims + lead, MPC_MAX_RANK - lead, 1);
     if (c->bad) return FE_POISONED;
+    n += lead;
+    x = fe_widen_row(c->e, c->at, x, n);
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_expand, c->name);
     fe_op_in(&o, x);
     fe_op_attr(&o, MPC_A_INTS("shape", dims, n));
@@ -239,7 +257,10 @@ fe_value fe_fn_expand(fe_call *c) {
 }
 
 fe_value fe_fn_gather(fe_call *c) {
-    fe_value x = fe_arg_tensor(c, 0), index = fe_arg_tensor(c, 1);
+    fe_arg_tensor(c, 0);
+    fe_arg_tensor(c, 1);
+    fe_lift_arguments(c, 0, 1);
+    fe_value x = c->v[0], index = c->v[1];
     uint32_t axis = fe_arg_axis(c, 2, fe_arg_type(c, 0)->rank, -1);
     if (c->bad) return FE_POISONED;
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_gather, c->name);

@@ -229,7 +229,8 @@ static uint32_t axis_in(fe_call *c, uint32_t i, int64_t axis, uint32_t rank) {
 
 uint32_t fe_arg_axis(fe_call *c, uint32_t i, uint32_t rank, int64_t fallback) {
     int64_t axis = fe_arg_int(c, i, fallback);
-    return c->bad ? 0 : axis_in(c, i, axis, rank);
+    uint32_t lead = fe_lead(c->e, c->v[0]);
+    return c->bad ? 0 : lead + axis_in(c, i, axis, rank - lead);
 }
 
 uint32_t fe_arg_ints(fe_call *c, uint32_t i, int64_t *out, uint32_t max, uint32_t repeat) {

@@ -37,19 +37,19 @@ static const char *check_shape(fe_elab *e, const fe_ast *type, fe_value v) {
     if (v.kind == FE_POISON) return NULL;
     if (v.kind != FE_TENSOR) return fe_format(e, "a tensor is needed, not %s", fe_kind_name(v.kind));
     const mpc_type *t = fe_type(v);
-    uint32_t wanted = 0;
+    uint32_t wanted = 0, lead = fe_lead(e, v), rank = t->rank - lead;
     bool open = false;
     for (const fe_ast *d = type->list.first; d; d = d->next) {
         if (d->kind == AST_ELLIPSIS) open = true;
         else wanted++;
     }
-    if (open ? t->rank < wanted : t->rank != wanted)
+    if (open ? rank < wanted : rank != wanted)
         return fe_format(e, "%s%u ax%s needed, it has %u", open ? "at least " : "", wanted,
-                         wanted == 1 ? "is is" : "es are", t->rank);
-    uint32_t axis = 0;
+                         wanted == 1 ? "is is" : "es are", rank);
+    uint32_t axis = lead;
     for (const fe_ast *d = type->list.first; d; d = d->next) {
         if (d->kind == AST_ELLIPSIS) {
-            axis += t->rank - wanted;
+            axis += rank - wanted;
             continue;
         }
         const char *why = check_dim(e, d, t->dims[axis++]);

@@ -62,6 +62,12 @@ static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
 
 static fe_value run_builtin(fe_call *c) {
     fe_elab *e = c->e;
+    if (e->mapping && c->fn->parameters) {
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E203", c->at->span, "a data mapping has no parameters");
+        fe_help(&r, "%s belongs in the model", c->fn->name);
+        fe_send(&r);
+        return FE_POISONED;
+    }
     const char *outer = e->callee;
     e->callee = c->fn->name;
     fe_value v = c->fn->run(c);

@@ -139,6 +139,7 @@ static void inherit(fe_op *o, fe_tensor *t, const mpc_op *op) {
     for (uint32_t i = 0; i < o->in_count; i++) {
         if (in[i].kind != FE_TENSOR) continue;
         const fe_tensor *from = in[i].t;
+        t->row = t->row || from->row;
         const mpc_type *ft = &from->shape;
         uint32_t shift = right && type->rank > ft->rank ? type->rank - ft->rank : 0;
         for (uint32_t k = 0; k < ft->rank && k + shift < type->rank; k++) {
@@ -181,6 +182,7 @@ fe_value fe_op_end(fe_op *o) {
     fe_elab *e = o->e;
     if (!fe_want_builder(e, o->at) || e->failed) return FE_POISONED;
     const mpc_op *op = mpc_op_get(e->ctx, o->op);
+    if (e->mapping && op->kind == MPC_KIND_EWISE && !o->many) fe_meet_rows(e, o->at, o->in, o->in_count);
     mpc_value_id few[FE_MAX_OP_IN];
     mpc_type_id few_types[FE_MAX_OP_IN];
     mpc_value_id *ids = few;
@@ -337,8 +339,9 @@ const char *fe_shape_text(fe_elab *e, fe_value v) {
     const mpc_type *t = fe_type(v);
     mpc_str s = {0};
     mpc_str_append(&s, "[");
-    for (uint32_t i = 0; i < t->rank; i++) {
-        if (i) mpc_str_append(&s, ", ");
+    uint32_t lead = fe_lead(e, v);
+    for (uint32_t i = lead; i < t->rank; i++) {
+        if (i > lead) mpc_str_append(&s, ", ");
         if (v.t->names[i]) mpc_str_append(&s, mpc_sym_text(e->ctx, v.t->names[i]));
         else mpc_str_printf(&s, "%lld", (long long)t->dims[i]);
     }

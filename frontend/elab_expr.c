@@ -21,8 +21,9 @@ fe_value fe_list_value(fe_elab *e, fe_kind kind, uint32_t count) {
 
 fe_value fe_shape_list(fe_elab *e, const fe_tensor *t) {
     const mpc_type *type = &t->shape;
-    fe_value v = fe_list_value(e, FE_LIST, type->rank);
-    for (uint32_t i = 0; v.kind == FE_LIST && i < type->rank; i++) v.items[i] = fe_int(type->dims[i]);
+    uint32_t lead = e->mapping && t->row;
+    fe_value v = fe_list_value(e, FE_LIST, type->rank - lead);
+    for (uint32_t i = lead; v.kind == FE_LIST && i < type->rank; i++) v.items[i - lead] = fe_int(type->dims[i]);
     return v;
 }
 
@@ -186,6 +187,10 @@ fe_value fe_binary(fe_elab *e, const fe_ast *at, const char *op, fe_value a, fe_
     if (a.kind != FE_TENSOR) single = fe_type(b)->format, x = number_like(e, at, a, row, single);
     if (b.kind != FE_TENSOR) single = fe_type(a)->format, y = number_like(e, at, b, row, single);
     unify(e, at, row, &x, &y);
+    fe_value both[] = {x, y};
+    if (e->mapping) fe_meet_rows(e, at, both, 2);
+    x = both[0];
+    y = both[1];
     if (x.kind != FE_TENSOR || y.kind != FE_TENSOR) return FE_POISONED;
     if (!shapes_meet(x, y)) {
         report_meeting(e, at, row, x, y);

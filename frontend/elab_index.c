@@ -63,17 +63,20 @@ static bool pick_axis(fe_elab *e, const fe_ast *sub, const mpc_type *t, uint32_t
     return true;
 }
 
-static bool pick(fe_elab *e, const fe_ast *at, const mpc_type *t, picked *p) {
+static bool pick(fe_elab *e, const fe_ast *at, const mpc_type *t, uint32_t lead, picked *p) {
     uint32_t named = 0, ellipses = 0;
     for (const fe_ast *s = at->list.first; s; s = s->next) *(s->integer == FE_SUB_ELLIPSIS ? &ellipses : &named) += 1;
-    if (named > t->rank || ellipses > 1) {
+    uint32_t rank = t->rank - lead;
+    if (named > rank || ellipses > 1) {
         fe_error(e->d, "E027", at->span,
-                 ellipses > 1 ? "`...` may stand once" : "this has %u indices, the value %u axes", named, t->rank);
+                 ellipses > 1 ? "`...` may stand once" : "this has %u indices, the value %u axes", named, rank);
         return false;
     }
     uint32_t axis = 0;
+    while (axis < lead)
+        if (!pick_axis(e, NULL, t, axis++, p)) return false;
     for (const fe_ast *s = at->list.first; s; s = s->next) {
-        uint32_t skip = s->integer == FE_SUB_ELLIPSIS ? t->rank - named : 0;
+        uint32_t skip = s->integer == FE_SUB_ELLIPSIS ? rank - named : 0;
         for (uint32_t i = 0; i < skip; i++)
             if (!pick_axis(e, NULL, t, axis++, p)) return false;
         if (s->integer != FE_SUB_ELLIPSIS && !pick_axis(e, s, t, axis++, p)) return false;
@@ -86,7 +89,7 @@ static bool pick(fe_elab *e, const fe_ast *at, const mpc_type *t, picked *p) {
 static fe_value index_tensor(fe_elab *e, const fe_ast *at, fe_value x, const char *name) {
     const mpc_type *t = fe_type(x);
     picked p = {0};
-    if (!pick(e, at, t, &p)) return FE_POISONED;
+    if (!pick(e, at, t, fe_lead(e, x), &p)) return FE_POISONED;
     fe_value v = x;
     if (p.cuts) {
         fe_op o = fe_op_begin(e, at, MPC_OP_slice, p.rank == t->rank ? name : NULL);

@@ -49,6 +49,7 @@ fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32
     fe_value v = fe_tensor_value(e, e->fields.data[index].id, at->span);
     fe_tensor *t = v.kind == FE_TENSOR ? fe_tensor_copy(e, v.t) : NULL;
     if (!t) return FE_POISONED;
+    t->row = true;
     if (mpc_format_get(e->mapping_format)->kind == MPC_FORMAT_INT) t->field = index + 1;
     v.t = t;
     return v;
@@ -247,6 +248,10 @@ static fe_value eval_mapping(fe_elab *e, const fe_ast *parm, const fe_ast *entry
     if (v.kind != FE_TENSOR && v.kind != FE_POISON) {
         fe_error(e->d, "E203", expr->span, "an input is made from fields of the data; this is %s",
                  fe_kind_name(v.kind));
+        v = FE_POISONED;
+    }
+    if (v.kind == FE_TENSOR && !fe_lead(e, v)) {
+        fe_error(e->d, "E203", expr->span, "an input is made from fields of the data; this is the same for every row");
         v = FE_POISONED;
     }
     v = convert(e, expr, v, want.format);

@@ -174,7 +174,7 @@ bool fe_arg_bool(fe_call *c, uint32_t i, bool fallback);
 fe_value fe_arg_tensor(fe_call *c, uint32_t i);       /* poison and `bad` when it isn't one */
 fe_value fe_arg_float_tensor(fe_call *c, uint32_t i); /* integers are converted */
 const mpc_type *fe_arg_type(fe_call *c, uint32_t i);
-/* An axis of a value of that rank, negative ones from the end. */
+/* An axis of argument 0, which has that rank; negative ones from the end. In a mapping it counts within the row. */
 uint32_t fe_arg_axis(fe_call *c, uint32_t i, uint32_t rank, int64_t fallback);
 /* A list of integers, or one integer repeated `repeat` times (0: not allowed). Count, or UINT32_MAX after an error. */
 uint32_t fe_arg_ints(fe_call *c, uint32_t i, int64_t *out, uint32_t max, uint32_t repeat);
@@ -248,6 +248,19 @@ void fe_map_inputs(fe_elab *e);
 /* Integers of `v` must lie in [0, k). */
 void fe_limit_range(fe_elab *e, fe_value v, int64_t k, const char *what);
 void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const int64_t *dims, uint32_t rank);
+
+/* --- elab_row.c --- */
+/* Axes that the text doesn't see: 1 for a row of the data while a mapping is evaluated, else 0. */
+uint32_t fe_lead(const fe_elab *e, fe_value v);
+fe_value fe_mark_row(fe_elab *e, fe_value v);
+/* A constant of a mapping, repeated for every row. */
+fe_value fe_lift(fe_elab *e, const fe_ast *at, fe_value v);
+/* A row with axes of size 1 after the batch, up to `rank` axes altogether. */
+fe_value fe_widen_row(fe_elab *e, const fe_ast *at, fe_value v, uint32_t rank);
+/* Operands of an elementwise op, so that they broadcast row by row. */
+void fe_meet_rows(fe_elab *e, const fe_ast *at, fe_value *v, uint32_t count);
+/* Both arguments become rows when one is. */
+void fe_lift_arguments(fe_call *c, uint32_t a, uint32_t b);
 
 /* --- elab_output.c --- */
 void fe_run_loss(fe_elab *e, const fe_ast *at);
