@@ -180,8 +180,27 @@ bool mpc_explain_input(const mpc_session *s, const mpc_graph *g, const char *nam
     return false;
 }
 
+/* A variable whose call has a label: the value bears the label. */
+static bool explain_label(const mpc_session *s, const mpc_graph *g, const char *name) {
+    const char *dot = strrchr(name, '.'), *variable = dot ? dot + 1 : name;
+    const char *label = mpc_model_label(s->model, variable);
+    if (!label) return false;
+    mpc_str value = {0};
+    mpc_str_append_n(&value, name, (size_t)(variable - name));
+    mpc_str_append(&value, label);
+    bool found = false;
+    for (mpc_node_id i = 0; i < g->node_count && !found; i++)
+        found = strcmp(mpc_value_name(g, g->nodes[i].result_begin), mpc_str_cstr(&value)) == 0;
+    if (found)
+        mpc_error(s->sink, "E361", "no value of the training graph is called `%s`: by its label it is `%s`", name,
+                  mpc_str_cstr(&value));
+    mpc_str_free(&value);
+    return found;
+}
+
 void mpc_explain_unknown(const mpc_session *s, const mpc_graph *g, const char *name) {
     enum { SHOWN = 4 };
+    if (explain_label(s, g, name)) return;
     mpc_str near = {0};
     uint32_t count = 0;
     for (mpc_node_id i = 0; i < g->node_count && count < SHOWN; i++) {

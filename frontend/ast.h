@@ -98,10 +98,10 @@ typedef struct fe_parser {
     uint32_t quiet_depth; /* brackets open around the broken line; what opens deeper is skipped */
     bool stray;           /* the item before was broken: lines that begin no item are its remains */
     bool newline_due;     /* after braces that were closed for the user */
-    fe_ast nothing;     /* stands for every node once memory ran out */
-    fe_list items;      /* out, of a file */
-    fe_ast *expression; /* out, of an override */
-    char *heap;         /* the lexer's own memory, sized beforehand so that it can't run out */
+    fe_ast nothing;       /* stands for every node once memory ran out */
+    fe_list items;        /* out, of a file */
+    fe_ast *expression;   /* out, of an override */
+    char *heap;           /* the lexer's own memory, sized beforehand so that it can't run out */
     size_t heap_size, heap_used;
 } fe_parser;
 

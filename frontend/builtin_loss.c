@@ -4,6 +4,20 @@
 
 #include "frontend/fe_builtins.h"
 
+/* The ids first and the logits second. */
+static bool swapped(fe_call *c) {
+    fe_elab *e = c->e;
+    const mpc_type *x = fe_type(c->v[0]), *y = fe_type(c->v[1]);
+    if (mpc_format_get(x->format)->kind != MPC_FORMAT_INT || !mpc_format_is_float(y->format)) return false;
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 0),
+                           "%s takes the logits first and the class ids second", c->fn->name);
+    fe_label(&r, "integers, %s", fe_shape_text(e, c->v[0]));
+    fe_second(&r, fe_arg_span(c, 1), "%s", fe_shape_text(e, c->v[1]));
+    fe_help(&r, "swap them: %s(%s, %s)", c->fn->name, fe_arg_text(c, 1), fe_arg_text(c, 0));
+    fe_send(&r);
+    return true;
+}
+
 static bool class_ids(fe_call *c) {
     fe_elab *e = c->e;
     fe_value logits = c->v[0], labels = c->v[1];
@@ -36,7 +50,7 @@ static bool read_pair(fe_call *c, fe_value *logits) {
     *logits = fe_arg_float_tensor(c, 0);
     fe_arg_tensor(c, 1);
     if (c->bad || logits->kind != FE_TENSOR) return false;
-    return class_ids(c);
+    return !swapped(c) && class_ids(c);
 }
 
 static void warn_softmax(fe_call *c) {

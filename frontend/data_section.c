@@ -165,17 +165,6 @@ static void check_splits(mpc_model *m) {
     }
 }
 
-static void check_inputs(mpc_model *m) {
-    for (const fe_ast *p = m->item->list.first; p; p = p->next) {
-        bool found = false;
-        for (size_t i = 0; i < m->mappings.count; i++) found = found || m->mappings.data[i]->sym == p->sym;
-        if (found) continue;
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E202", p->name_span, "nothing feeds the input `%s`", p->text);
-        fe_help(&r, "say in the data section where it comes from: input %s = columns[0:10]", p->text);
-        fe_send(&r);
-    }
-}
-
 static void apply_overrides(mpc_model *m) {
     for (size_t i = 0; i < m->override_count; i++) {
         const mpc_override *o = &m->overrides[i];
@@ -206,5 +195,4 @@ void fe_read_data(mpc_model *m) {
     apply_overrides(m);
     if (m->diag.errors || !section) return;
     check_splits(m);
-    check_inputs(m);
 }

@@ -124,7 +124,8 @@ static void check_ends(fe_elab *e) {
     if (e->phase == MPC_PHASE_PREDICT && !mpc_builder_graph(e->b)->output_count) {
         fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E054", e->m->item->name_span,
                                "model `%s` has no output to predict", e->m->item->text);
-        fe_help(&r, "say what predict writes: output p = softmax(logits)");
+        fe_help(&r, fe_text_source(e->m) ? "say what predict goes on from: output logits = logits"
+                                         : "say what predict writes: output p = softmax(logits)");
         fe_send(&r);
     }
     if (e->phase == MPC_PHASE_TRAIN && !e->losses.count) {

@@ -110,14 +110,14 @@ static fe_value field_column(fe_elab *e, const fe_ast *at) {
     return fe_field_value(e, at, fe_format(e, "column[\"%s\"]", sub->text), 1, &e->batch);
 }
 
-static const mpc_data_source *text_source(const mpc_model *m) {
+const mpc_data_source *fe_text_source(const mpc_model *m) {
     for (size_t i = 0; i < m->sources.count; i++)
         if (m->sources.data[i].kind == MPC_SOURCE_TEXT) return &m->sources.data[i];
     return NULL;
 }
 
 static fe_value field_window(fe_elab *e, const fe_ast *at, const char *source) {
-    const mpc_data_source *s = text_source(e->m);
+    const mpc_data_source *s = fe_text_source(e->m);
     if (!s) {
         fe_error(e->d, "E204", at->span, "`%s` needs a source of text: train = text(\"file.txt\", length = 128)",
                  source);
@@ -152,7 +152,7 @@ static bool free_dim(fe_elab *e, const fe_ast *dim, int64_t *size) {
         *size = e->batch;
         return true;
     }
-    const mpc_data_source *s = text_source(e->m);
+    const mpc_data_source *s = fe_text_source(e->m);
     if (s && strcmp(dim->text, "time") == 0) {
         *size = s->length;
         return true;
@@ -215,6 +215,49 @@ void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const i
                 (long long)e->facts->columns, e->facts->column_names ? "a" : "no");
     }
     fe_send(&r);
+}
+
+/* What an input of that many values a row could read: for the help of an input that nothing feeds. */
+static const char *likely_field(fe_elab *e, const fe_ast *parm) {
+    int64_t want = 1, have = column_count_known(e) ? e->facts->columns : 0;
+    const fe_ast *type = parm->kid[0];
+    bool single = type && type->list.count <= 1;
+    if (fe_text_source(e->m)) return "window, or next(window)";
+    for (const fe_ast *d = type && type->list.first ? type->list.first->next : NULL; d; d = d->next) {
+        fe_value v = fe_eval(e, d, NULL);
+        if (v.kind != FE_INT || v.i < 1 || __builtin_mul_overflow(want, v.i, &want)) return "columns[i:j]";
+    }
+    if (single) return have ? fe_format(e, "columns[%lld]", (long long)have - 1) : "columns[i]";
+    if (have && want > have) return fe_format(e, "... (the data have %lld columns)", (long long)have);
+    const char *columns = fe_format(e, "columns[0:%lld]", (long long)want);
+    if (type->list.count == 2) return columns;
+    mpc_span sizes = {type->span.file, type->list.first->next->span.begin, type->list.last->span.end};
+    return fe_format(e, "reshape(%s, [%s])", columns, fe_source_text(e->m, sizes));
+}
+
+static fe_value unfed(fe_elab *e, const fe_ast *parm) {
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E202", parm->name_span, "nothing feeds the input `%s`", parm->text);
+    fe_help(&r, "say in the data section where it comes from: input %s = %s", parm->text, likely_field(e, parm));
+    fe_send(&r);
+    return FE_POISONED;
+}
+
+static fe_value not_by_rows(fe_elab *e, const fe_ast *parm, const fe_ast *type) {
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E050", type->span, "the first size of an input that data feed is `batch`");
+    mpc_str rest = {0};
+    for (const fe_ast *d = type->list.first ? type->list.first->next : NULL; d; d = d->next)
+        mpc_str_printf(&rest, ", %s", fe_source_text(e->m, d->span));
+    fe_help(&r, "%s: %s[batch%s]; how many rows that are is said by `batch` in train", parm->text, type->text,
+            mpc_str_cstr(&rest));
+    fe_send(&r);
+    mpc_str_free(&rest);
+    return FE_POISONED;
+}
+
+static bool begins_with_batch(const fe_elab *e, const fe_ast *type) {
+    const fe_ast *first = type->list.first;
+    return first && first->kind == AST_NAME && strcmp(first->text, "batch") == 0 && !fe_find_const(e->m, first->sym);
 }
 
 static const fe_ast *mapping_of(const mpc_model *m, mpc_sym sym) {
@@ -315,9 +358,10 @@ static void map_input(fe_elab *e, const fe_ast *parm) {
     if (input_dims(e, type, dims, names)) {
         mpc_type_id id = mpc_type_make(e->ctx, format, type->list.count, dims);
         const fe_ast *entry = mapping_of(e->m, parm->sym);
-        bool rows = !entry || (type->list.count > 0 && dims[0] == e->batch);
+        bool fed = entry || !e->m->has_data, rows = !entry || begins_with_batch(e, type);
         if (!id) fe_error(e->d, "E017", type->span, "this input would be too large");
-        else if (!rows) fe_error(e->d, "E050", type->span, "the first size of an input that data feed is `batch`");
+        else if (!fed) v = unfed(e, parm);
+        else if (!rows) v = not_by_rows(e, parm, type);
         else v = entry ? eval_mapping(e, parm, entry, id) : plain_input(e, parm, id);
         name_dims(e, &v, names);
     }

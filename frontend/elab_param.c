@@ -275,10 +275,12 @@ mpc_format fe_policy_format(fe_elab *e, const char *op, const char *path, const 
     return format;
 }
 
-static void report_selector(fe_elab *e, const fe_selector *s, const char *what) {
+static void report_selector(fe_elab *e, const fe_selector *s, const char *what, bool of_values) {
     fe_suggestion near = fe_suggest(s->glob);
     near.distance = (unsigned)strlen(s->glob);
     for (size_t i = 0; i < e->params.count; i++) fe_suggest_try(&near, e->params.data[i].path);
+    const mpc_graph *g = of_values && e->b ? mpc_builder_graph(e->b) : NULL;
+    for (mpc_value_id i = 0; g && i < g->value_count; i++) fe_suggest_try(&near, mpc_value_name(g, i));
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E045", s->span, "`%s` matches no %s", s->glob, what);
     if (near.best && !s->is_op) fe_help(&r, "the nearest path is `%s`", near.best);
     fe_send(&r);
@@ -289,8 +291,8 @@ void fe_check_selectors(fe_elab *e) {
     if (m->params_checked) return;
     m->params_checked = true;
     for (size_t i = 0; i < m->params.count; i++)
-        if (!m->params.data[i].matched) report_selector(e, &m->params.data[i], "parameter");
+        if (!m->params.data[i].matched) report_selector(e, &m->params.data[i], "parameter", false);
     for (size_t i = 0; i < m->policy.count; i++)
         if (!m->policy.data[i].matched)
-            report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value");
+            report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value", true);
 }

@@ -31,6 +31,7 @@ void fe_bind(fe_elab *e, const fe_ast *name, fe_value v, bool quiet) {
     if (old) {
         old->value = v;
         old->maybe = false;
+        old->pattern = NULL;
         old->span = name->span;
         return;
     }
@@ -71,7 +72,11 @@ static void unpack(fe_elab *e, const fe_ast *at, const fe_list *targets, fe_valu
         return;
     }
     uint32_t i = 0;
-    for (const fe_ast *t = targets->first; t; t = t->next, i++) assign_one(e, t, v.items[i]);
+    for (const fe_ast *t = targets->first; t; t = t->next, i++) {
+        assign_one(e, t, v.items[i]);
+        fe_binding *b = wanted == FE_LIST && t->kind == AST_NAME ? fe_lookup(e, t->sym) : NULL;
+        if (b) b->pattern = targets;
+    }
 }
 
 static void enter_region(fe_elab *e, const fe_ast *at, const fe_ast *word, mpc_format *format, const char **why) {
@@ -190,12 +195,19 @@ static bool body_mentions(const fe_ast *item, mpc_sym sym) {
     return false;
 }
 
+static bool pattern_read(const fe_elab *e, const fe_list *pattern) {
+    for (const fe_ast *t = pattern ? pattern->first : NULL; t; t = t->next)
+        if (t->kind == AST_NAME && body_mentions(e->frame->item, t->sym)) return true;
+    return false;
+}
+
 void fe_warn_unused(fe_elab *e, size_t from) {
     for (size_t i = from; i < e->frame->bindings.count; i++) {
         const fe_binding *b = &e->frame->bindings.data[i];
         const char *name = mpc_sym_text(e->ctx, b->sym);
         if (b->used || b->quiet || b->value.kind == FE_POISON || e->d->errors) continue;
-        if (e->phase == MPC_PHASE_TRAIN && e->b && !body_mentions(e->frame->item, b->sym))
+        if (e->phase == MPC_PHASE_TRAIN && e->b && !body_mentions(e->frame->item, b->sym) &&
+            !pattern_read(e, b->pattern))
             fe_warning(e->d, "W102", b->span, "`%s` is never used", name);
     }
 }

@@ -19,8 +19,9 @@ typedef struct fe_binding {
     fe_value value;
     mpc_span span;
     bool used;
-    bool maybe; /* assigned in one branch of an `if` only */
-    bool quiet; /* parameter, index, dimension: unused is fine */
+    bool maybe;             /* assigned in one branch of an `if` only */
+    bool quiet;             /* parameter, index, dimension: unused is fine */
+    const fe_list *pattern; /* the names it was bound with, `[n, t, c] = ...`: one that is read is enough */
 } fe_binding;
 
 typedef struct fe_frame {
@@ -245,6 +246,7 @@ fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32
 bool fe_is_field_name(const fe_elab *e, const fe_ast *at);
 fe_value fe_eval_field(fe_elab *e, const fe_ast *at);
 void fe_map_inputs(fe_elab *e);
+const mpc_data_source *fe_text_source(const mpc_model *m); /* NULL: the data are no text */
 /* Integers of `v` must lie in [0, k). */
 void fe_limit_range(fe_elab *e, fe_value v, int64_t k, const char *what);
 void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const int64_t *dims, uint32_t rank);

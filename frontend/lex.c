@@ -42,8 +42,17 @@ int fe_lex_error(fe_parser *p, const char *code, const char *format, ...) {
     return MPG_MPG_error;
 }
 
+static int semicolon(fe_parser *p) {
+    fe_report r =
+        fe_begin(p->diag, MPC_SEV_ERROR, "E001", (mpc_span){p->file, p->begin, p->end}, "`;` has no meaning here");
+    fe_help(&r, "statements end with the line: leave it out, or begin a new line");
+    if (!p->quiet) fe_send(&r);
+    fe_recover_begin(p, p->depth);
+    return MPG_MPG_error;
+}
+
 int fe_lex_unexpected(fe_parser *p, unsigned char byte) {
-    if (byte == ';') return fe_lex_error(p, "E001", "a statement ends with its line: `;` isn't needed");
+    if (byte == ';') return semicolon(p);
     if (byte == '\'') return fe_lex_error(p, "E001", "a text stands in double quotes");
     if (byte > 32 && byte < 127) return fe_lex_error(p, "E001", "the character `%c` has no meaning here", byte);
     return fe_lex_error(p, "E001", "the byte 0x%02x has no meaning here", byte);

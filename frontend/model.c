@@ -131,12 +131,34 @@ static void collect_all(mpc_model *m) {
 
 /* --- losses and metrics, from the text alone --- */
 
-static bool named_before(const mpc_model *m, const fe_ast *s, const char *name) {
+/* Losses and metrics share their names: `valid.ce` would be either. */
+static bool share_names(const fe_ast *a, const fe_ast *b) {
+    return a->kind == b->kind || (a->kind == AST_LOSS && b->kind == AST_METRIC) ||
+           (a->kind == AST_METRIC && b->kind == AST_LOSS);
+}
+
+static const fe_ast *named_before(const mpc_model *m, const fe_ast *s, const char *name) {
     for (const fe_ast *o = m->item->other.first; o && o != s; o = o->next) {
-        const char *other = o->kind == s->kind ? fe_statement_name(o) : NULL;
-        if (other && strcmp(other, name) == 0) return true;
+        const char *other = share_names(o, s) ? fe_statement_name(o) : NULL;
+        if (other && strcmp(other, name) == 0) return o;
     }
-    return false;
+    return NULL;
+}
+
+static void report_twice(mpc_model *m, const fe_ast *s, const fe_ast *first, const char *name) {
+    const char *word = s->kind == AST_LOSS ? "losses" : s->kind == AST_METRIC ? "metrics" : "outputs";
+    fe_report r = s->kind == first->kind
+                      ? fe_begin(&m->diag, MPC_SEV_ERROR, "E049", s->span, "there are two %s called `%s`", word, name)
+                      : fe_begin(&m->diag, MPC_SEV_ERROR, "E049", s->span,
+                                 "a loss and a metric are both called `%s`: valid.%s could be either", name, name);
+    fe_second(&r, first->span, "the first one");
+    if (!s->text)
+        fe_help(&r, "without a name it is the callee's; give one: %s %s_2 = ...",
+                s->kind == AST_LOSS     ? "loss"
+                : s->kind == AST_METRIC ? "metric"
+                                        : "output",
+                name);
+    fe_send(&r);
 }
 
 static void add_statement(mpc_model *m, const fe_ast *s) {
@@ -148,12 +170,9 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
         fe_send(&r);
         return;
     }
-    if (named_before(m, s, name)) {
-        fe_error(&m->diag, "E049", s->span, "there are two %s called `%s`",
-                 s->kind == AST_LOSS     ? "losses"
-                 : s->kind == AST_METRIC ? "metrics"
-                                         : "outputs",
-                 name);
+    const fe_ast *first = named_before(m, s, name);
+    if (first) {
+        report_twice(m, s, first, name);
         return;
     }
     const fe_ast *v = s->kid[0];
@@ -259,6 +278,24 @@ void mpc_model_destroy(mpc_model *m) {
     fe_diag_deinit(&m->diag);
     mpc_arena_destroy(m->arena);
     mpc_free(m);
+}
+
+static const char *label_in(const fe_list *body, const char *variable) {
+    const char *label = NULL;
+    for (const fe_ast *s = body->first; s && !label; s = s->next) {
+        const fe_ast *target = s->kind == AST_ASSIGN && s->list.count == 1 ? s->list.first : NULL;
+        if (target && target->kind == AST_NAME && s->kid[0]->kind == AST_CALL && strcmp(target->text, variable) == 0)
+            label = s->kid[0]->text;
+        if (s->kind == AST_REGION || s->kind == AST_REPEAT || s->kind == AST_IF) label = label_in(&s->list, variable);
+        if (s->kind == AST_IF && !label) label = label_in(&s->other, variable);
+    }
+    return label;
+}
+
+const char *mpc_model_label(const mpc_model *m, const char *variable) {
+    const char *label = label_in(&m->item->other, variable);
+    for (size_t i = 0; i < m->blocks.count && !label; i++) label = label_in(&m->blocks.data[i].item->other, variable);
+    return label;
 }
 
 const char *mpc_model_name(const mpc_model *m) { return m->item->text; }

@@ -238,11 +238,19 @@ static const char *values_help(const fe_parser *p) {
     return "an operator stands between two values; a statement ends with its line";
 }
 
+/* At the first or second character of `//` or `/ *`. */
+static bool is_foreign_comment(const char *text, uint32_t at) {
+    bool slash = at > 0 && text[at - 1] == '/';
+    if (text[at] == '/') return slash || text[at + 1] == '/' || text[at + 1] == '*';
+    return text[at] == '*' && slash;
+}
+
 /* What the user most likely meant, for the mistakes that other languages teach. */
 static const char *syntax_help(const fe_parser *p, const fe_unexpected *u, const char *text, bool shown) {
     size_t length = 0;
     const char *word = line_word(text, u->span.begin, &length);
     size_t width = shown ? u->span.end - u->span.begin : 0;
+    if (shown && is_foreign_comment(text, u->span.begin)) return "comments begin with `#`";
     if (is_word(text + u->span.begin, width, "else")) return "`else` stands on the line of the closing brace: } else {";
     const char *help = foreign_help(word, length);
     if (help) return help;

@@ -81,7 +81,9 @@ static bool store_quantity(mpc_model *m, const fe_train_key *k, const fe_setting
     if (v.kind == FE_POISON) return false;
     if (fe_read_quantity(m, v, false, out)) return true;
     fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E305", s->expr->span, "`%s` needs a number with a unit", s->key);
-    fe_help(&r, "%s = 20 epochs, 500 steps or 10 min", s->key);
+    const char *number = fe_is_number(v) ? fe_source_text(m, s->expr->span) : NULL;
+    if (number && *number) fe_help(&r, "%s = %s epochs, or %s = %s steps", s->key, number, s->key, number);
+    else fe_help(&r, "%s = 20 epochs, 500 steps or 10 min", s->key);
     fe_send(&r);
     return false;
 }

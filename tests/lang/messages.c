@@ -16,8 +16,9 @@ static void check_message(const char *name) {
     snprintf(short_name, sizeof short_name, "%s.mpg", name);
     session s;
     open_text(&s, short_name, text ? text : "", NULL, 0);
-    mpc_data_facts facts = {.known = true, .columns = 65};
-    mpc_graph *g = s.model ? mpc_model_elaborate(s.model, MPC_PHASE_TRAIN, 64, &facts) : NULL;
+    mpc_data_facts facts = {.known = true, .columns = 65, .vocabulary = 20};
+    mpc_phase phase = strncmp(name, "output", 6) == 0 ? MPC_PHASE_PREDICT : MPC_PHASE_TRAIN;
+    mpc_graph *g = s.model ? mpc_model_elaborate(s.model, phase, 64, &facts) : NULL;
     mpc_str out = {0};
     for (size_t i = 0; i < mpc_diag_list_count(s.diags); i++)
         mpc_diag_render(mpc_diag_list_get(s.diags, i), s.sources, false, false, &out);
@@ -34,8 +35,9 @@ static void check_message(const char *name) {
 }
 
 int main(void) {
-    static const char *const names[] = {"argument", "shapes",  "division", "window",
-                                        "compare",  "softmax", "columns",  "syntax"};
+    static const char *const names[] = {"argument",    "shapes", "division", "window",     "compare",    "softmax",
+                                        "columns",     "syntax", "unfed",    "first_size", "swapped",    "one_name",
+                                        "punctuation", "length", "policy",   "output",     "output_text"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_message(names[i]);
     return check_result();
 }

@@ -154,7 +154,25 @@ static void phases(void) {
     close_session(&s);
 }
 
+static void labels(void) {
+    session s;
+    open_text(&s, "m.mpg",
+              "block b(x) {\n if training { inner = linear(x, 4) as in_if } else { inner = x }\n return inner }\n"
+              "model m(x: f32[batch, 4]) {\n logits = linear(x, 4) as head\n bare = relu(logits)\n"
+              " repeat i in 2 { turn = b(bare) as step }\n loss fit = mean(bare) }\n",
+              NULL, 0);
+    CHECK(s.model != NULL);
+    if (s.model) {
+        CHECK_STR(mpc_model_label(s.model, "logits"), "head");
+        CHECK_STR(mpc_model_label(s.model, "turn"), "step");
+        CHECK_STR(mpc_model_label(s.model, "inner"), "in_if");
+        CHECK(!mpc_model_label(s.model, "bare") && !mpc_model_label(s.model, "other"));
+    }
+    close_session(&s);
+}
+
 int main(void) {
+    labels();
     paths();
     phases();
     return check_result();
