@@ -92,20 +92,39 @@ static mpc_plan *plan_launch(mpc_cpu_exec *x, const mpc_plan_env *env, const mpc
     return mpc_copy_plan(env, launch);
 }
 
-static bool make_plans(mpc_cpu_exec *x) {
+typedef struct listener { /* passes diagnostics on and knows whether there was one */
+    const mpc_sink *sink;
+    bool heard;
+} listener;
+
+static void hear(void *user, const mpc_diag *diag) {
+    listener *l = user;
+    l->heard = true;
+    if (l->sink) l->sink->emit(l->sink->user, diag);
+}
+
+/* A plan that can't be made sent a diagnostic, or memory ran out. */
+static mpc_status make_plans(mpc_cpu_exec *x) {
+    listener l = {.sink = x->sink};
+    const mpc_sink sink = {.emit = hear, .user = &l};
     mpc_plan_env env = {.arena = x->arena,
                         .isa = mpc_gemm_isa_best(),
                         .dnn = x->dnn,
+                        .buffers = x->program->buffers,
                         .threads = mpc_pool_threads(x->pool),
-                        .sink = x->sink};
+                        .sink = &sink};
+    double seconds = 0;
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         mpc_plan *plan = plan_launch(x, &env, &x->program->launches[i]);
-        if (!plan) return false;
+        if (!plan) return l.heard ? MPC_FAILED : MPC_NO_MEMORY;
+        seconds += mpc_plan_seconds(plan);
         x->launches[i].plan = plan;
         if (plan->shared_bytes > x->shared_bytes) x->shared_bytes = plan->shared_bytes;
         if (plan->scratch_bytes > x->scratch_stride) x->scratch_stride = plan->scratch_bytes;
     }
-    return true;
+    for (uint32_t i = 0; i < x->program->launch_count && mpc_step_is_short(seconds); i++)
+        mpc_plan_make_serial(x->launches[i].plan);
+    return MPC_OK;
 }
 
 static bool make_memory(mpc_cpu_exec *x) {
@@ -208,7 +227,7 @@ static mpc_status load(mpc_cpu_exec *x, const mpc_exec_options *options) {
     x->jit = mpc_jit_load(p->prelude ? p->prelude : "", p->kernels, p->kernel_count, &jit, x->functions, x->sink);
     if (!x->jit) return MPC_FAILED;
     int threads_before = mpc_dnn_enter(x->dnn);
-    mpc_status status = make_plans(x) ? MPC_OK : MPC_FAILED;
+    mpc_status status = make_plans(x);
     if (status == MPC_OK && !make_memory(x)) status = MPC_NO_MEMORY;
     if (status == MPC_OK) status = place_buffers(x);
     if (status == MPC_OK) status = bind_plans(x);

@@ -11,12 +11,30 @@ mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size) {
     return plan->state ? plan : NULL;
 }
 
-/* Handing work to another thread costs about as much as a few microseconds of it. */
-static bool is_cheap(double seconds) { return seconds > 0 && seconds < 4e-6; }
+/* Handing work over and waiting for its end costs 5 to 15 microseconds where processors are virtual, so two threads
+ * need twice as much work to gain anything. A short step would lose at each of its few longer phases. */
+static const double short_phase = 20e-6, short_step = 100e-6;
+
+static bool is_cheap(double seconds) { return seconds > 0 && seconds < short_phase; }
+bool mpc_step_is_short(double seconds) { return seconds < short_step; }
 
 void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units, double seconds) {
-    plan->phases[plan->phase_count++] =
-        (mpc_phase){.work = work, .user = user, .units = units, .serial = is_cheap(seconds)};
+    bool unknown = seconds <= 0 && units > 1;
+    plan->phases[plan->phase_count++] = (mpc_phase){.work = work,
+                                                    .user = user,
+                                                    .units = units,
+                                                    .seconds = unknown ? short_step : seconds,
+                                                    .serial = is_cheap(seconds)};
+}
+
+double mpc_plan_seconds(const mpc_plan *plan) {
+    double sum = 0;
+    for (uint32_t i = 0; i < plan->phase_count; i++) sum += plan->phases[i].seconds;
+    return sum;
+}
+
+void mpc_plan_make_serial(mpc_plan *plan) {
+    for (uint32_t i = 0; i < plan->phase_count; i++) plan->phases[i].serial = true;
 }
 
 void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool) {
@@ -76,7 +94,21 @@ static bool bind_kernel(mpc_plan *plan, const mpc_binding *b) {
     return true;
 }
 
-static double seconds_of(const mpc_launch *launch) { return launch->flops / 10e9 + launch->bytes / 10e9; }
+/* Of launches that don't say what they move (reductions of many states, gathers): everything they point at. */
+static double bytes_of(const mpc_plan_env *env, const mpc_launch *launch, uint32_t pointer_count) {
+    if (launch->bytes > 0) return launch->bytes;
+    double bytes = 0;
+    for (uint32_t i = 0; i < launch->instance_count; i++)
+        for (uint32_t p = 0; p < pointer_count; p++)
+            bytes += (double)env->buffers[launch->instances[i].pointers[p].buffer].bytes;
+    return bytes;
+}
+
+static double seconds_of(const mpc_plan_env *env, const mpc_launch *launch, uint32_t pointer_count) {
+    double bytes = bytes_of(env, launch, pointer_count);
+    double moving = bytes / (bytes < 512e3 ? 40e9 : 10e9), computing = launch->flops / 15e9; /* in the cache or not */
+    return moving > computing ? moving : computing;
+}
 
 static int64_t count_units(const mpc_launch *launch) {
     int64_t units = 0;
@@ -106,7 +138,7 @@ static void cut_pieces(kernel_plan *k, int64_t size) {
 static bool lay_out_kernel(kernel_plan *k, const mpc_plan_env *env) {
     const mpc_launch *launch = k->launch;
     int64_t units = count_units(launch);
-    int64_t wanted = is_cheap(seconds_of(launch)) ? 1 : (int64_t)env->threads * 4;
+    int64_t wanted = is_cheap(seconds_of(env, launch, k->pointer_count)) ? 1 : (int64_t)env->threads * 4;
     int64_t size = units / wanted + (units % wanted != 0);
     if (size < 1) size = 1;
     size_t pieces = (size_t)(units / size) + 2;
@@ -132,7 +164,7 @@ mpc_plan *mpc_kernel_plan(const mpc_plan_env *env, const mpc_launch *launch, con
     plan->scratch_bytes = kernel->scratch_bytes;
     plan->implementation = "kernel";
     plan->bind = bind_kernel;
-    mpc_plan_add_phase(plan, run_piece, k, k->piece_count, seconds_of(launch));
+    mpc_plan_add_phase(plan, run_piece, k, k->piece_count, seconds_of(env, launch, k->pointer_count));
     return plan;
 }
 

@@ -17,7 +17,8 @@ typedef struct mpc_phase {
     mpc_pool_work work;
     void *user;
     int64_t units;
-    bool serial; /* too little work to wake other threads for */
+    double seconds; /* about how long one thread takes */
+    bool serial;    /* too little work to wake other threads for */
 } mpc_phase;
 
 typedef struct mpc_binding { /* addresses */
@@ -40,7 +41,8 @@ typedef struct mpc_plan {
 typedef struct mpc_plan_env { /* what plans are made with */
     mpc_arena *arena;         /* owns them */
     const mpc_gemm_isa *isa;
-    struct mpc_dnn *dnn; /* NULL: none */
+    struct mpc_dnn *dnn;       /* NULL: none */
+    const mpc_buffer *buffers; /* of the program */
     unsigned threads;
     const mpc_sink *sink;
 } mpc_plan_env;
@@ -66,6 +68,11 @@ static inline void *mpc_resolve(const mpc_binding *b, mpc_pointer p) { return b-
 mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size);
 /* `seconds`: about how long the phase takes one thread; 0: unknown. */
 void mpc_plan_add_phase(mpc_plan *plan, mpc_pool_work work, void *user, int64_t units, double seconds);
+/* About how long one thread takes. */
+double mpc_plan_seconds(const mpc_plan *plan);
+/* A step as short as that is faster on one thread: the plans of such a step are all made serial. */
+bool mpc_step_is_short(double seconds);
+void mpc_plan_make_serial(mpc_plan *plan);
 void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool);
 
 /* true when `acc` is what the device accumulates in; otherwise tells (N04). */
