@@ -7,7 +7,15 @@
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/plan.h"
 
-enum { BLOCK_WORK = 4 << 20, CHUNK = 1 << 12, MAX_GRAD_BLOCKS = 16, MAX_BLOCKS = 64, GRAD_POSITIONS = 1024, LINE = 16 };
+enum {
+    BLOCK_WORK = 1 << 20,
+    LOW_BLOCK_WORK = 4 << 20,
+    CHUNK = 1 << 12,
+    MAX_GRAD_BLOCKS = 16,
+    MAX_BLOCKS = 64,
+    GRAD_POSITIONS = 256,
+    LINE = 16
+};
 enum { WHOLE, LAST, VARIANTS };
 
 typedef struct region { /* in the shared workspace */
@@ -119,16 +127,23 @@ static bool create_ops(dnn_conv *d, mpc_plan *plan) {
 
 /* ---- cutting ---- */
 
+/* Of about `wanted` images, all of the same size if possible: one primitive and one reorder of the weights then. */
+static int64_t even_block(int64_t images, int64_t wanted) {
+    for (int64_t block = wanted; 2 * block > wanted; block--)
+        if (images % block == 0) return block;
+    return divide_up(images, divide_up(images, wanted));
+}
+
 static void choose_blocks(dnn_conv *d) {
     const mpc_conv *c = &d->c;
     int64_t work = c->oh * c->ow * w_elements(c);
     int64_t most = c->kind == MPC_CONV_GRAD_WEIGHT ? MAX_GRAD_BLOCKS : MAX_BLOCKS;
-    d->block = divide_up(BLOCK_WORK, work > 0 ? work : 1);
+    d->block = divide_up(d->fy == MPC_FMT_bf16 ? LOW_BLOCK_WORK : BLOCK_WORK, work > 0 ? work : 1);
     if (d->block < divide_up(c->n, most)) d->block = divide_up(c->n, most);
     if (c->kind == MPC_CONV_GRAD_WEIGHT &&
         d->block * c->oh * c->ow < GRAD_POSITIONS) /* a block costs a pass over all weights */
         d->block = divide_up(GRAD_POSITIONS, c->oh * c->ow);
-    if (d->block > c->n) d->block = c->n;
+    d->block = even_block(c->n, d->block < c->n ? d->block : c->n);
     d->blocks = divide_up(c->n, d->block);
     d->last = c->n - (d->blocks - 1) * d->block;
 }
@@ -303,6 +318,11 @@ static bool bind_conv(mpc_plan *plan, const mpc_binding *b) {
 
 /* ---- plans ---- */
 
+static double seconds_of(const dnn_conv *d) {
+    double products = (double)(d->c.n * d->c.oh * d->c.ow) * (double)w_elements(&d->c);
+    return products / (d->fy == MPC_FMT_bf16 ? 100e9 : 50e9);
+}
+
 static void add_phases(dnn_conv *d, mpc_plan *plan) {
     const mpc_conv *c = &d->c;
     int64_t reorders = 1 + (d->ops[LAST] != NULL);
@@ -312,19 +332,21 @@ static void add_phases(dnn_conv *d, mpc_plan *plan) {
     int count = 0;
     for (int i = 0; i < 3; i++)
         if (inputs[i] > 0) d->in_units[count++] = divide_up(inputs[i], CHUNK);
-    if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1], 0);
+    double copying = (double)(inputs[0] + inputs[1] + inputs[2]) / 4e9;
+    double convolving = seconds_of(d), weighing = (double)w_elements(c) / 1e9;
+    if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1], copying);
     if (c->kind == MPC_CONV_GRAD_WEIGHT) {
-        mpc_plan_add_phase(plan, run_block, d, d->blocks, 0);
-        mpc_plan_add_phase(plan, add_partials, d, divide_up((int64_t)(d->layout[WHOLE].bytes / sizeof(float)), CHUNK),
-                           0);
-        mpc_plan_add_phase(plan, finish_weights, d, 1, 0);
+        int64_t floats = (int64_t)(d->layout[WHOLE].bytes / sizeof(float));
+        mpc_plan_add_phase(plan, run_block, d, d->blocks, convolving);
+        mpc_plan_add_phase(plan, add_partials, d, divide_up(floats, CHUNK), (double)(floats * d->blocks) / 4e9);
+        mpc_plan_add_phase(plan, finish_weights, d, 1, weighing);
         return;
     }
-    mpc_plan_add_phase(plan, reorder_weights, d, reorders, 0);
-    mpc_plan_add_phase(plan, run_block, d, d->blocks, 0);
+    mpc_plan_add_phase(plan, reorder_weights, d, reorders, weighing * (double)reorders);
+    mpc_plan_add_phase(plan, run_block, d, d->blocks, convolving);
     const region *result = c->kind == MPC_CONV_FORWARD ? &d->wide_y : &d->wide_x;
     int64_t elements = c->kind == MPC_CONV_FORWARD ? y_elements(c, c->n) : x_elements(c, c->n);
-    if (result->bytes) mpc_plan_add_phase(plan, convert_output, d, divide_up(elements, CHUNK), 0);
+    if (result->bytes) mpc_plan_add_phase(plan, convert_output, d, divide_up(elements, CHUNK), (double)elements / 4e9);
 }
 
 /* What the primitive sees when nothing is widened; false: the library has no such combination. */
@@ -354,8 +376,14 @@ static mpc_plan *try_plan(const mpc_plan_env *env, const mpc_conv *conv, bool wi
     return plan;
 }
 
+/* The matrix unit's weight gradient sums over the positions of a row, filled up to 32: short rows leave it idle, and
+ * the f32 kernels, copies included, take half the time. */
+static bool widening_pays(const mpc_conv *conv) {
+    return conv->kind == MPC_CONV_GRAD_WEIGHT && (conv->ow < 8 || (conv->ow < 16 && conv->c < 16));
+}
+
 mpc_plan *mpc_conv_plan_onednn(const mpc_plan_env *env, const mpc_conv *conv) {
     if (!env->dnn || conv->n * conv->h * conv->wd * conv->c * conv->oc * conv->oh * conv->ow == 0) return NULL;
-    mpc_plan *plan = try_plan(env, conv, false);
+    mpc_plan *plan = widening_pays(conv) ? NULL : try_plan(env, conv, false);
     return plan ? plan : try_plan(env, conv, true);
 }
