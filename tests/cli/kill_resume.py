@@ -30,10 +30,12 @@ with Folder(model) as f:
         first = True
         for _ in range(40):
             where = ("--out", "run", "--overwrite") if first else ("--resume", "run")
+            begin = time.monotonic()
             p = subprocess.Popen(f.command("train", "tiny.mpg", *where), cwd=f.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             try:
                 out, err = p.communicate(timeout=rng.uniform(0.1, 1.0) * seconds if kills < MOMENTS else None)
                 check(p.returncode == 0, err.decode())
+                seconds = min(seconds, time.monotonic() - begin)  # the first measurement may have met a busy machine
                 break
             except subprocess.TimeoutExpired:
                 p.kill()

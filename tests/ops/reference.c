@@ -1,5 +1,6 @@
 /* docs/ops.md is what the op registry says. `test_ops_reference --print > docs/ops.md` writes it, without arguments the
  * test compares. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "../check.h"
@@ -137,8 +138,10 @@ int main(int argc, char **argv) {
     if (ctx == NULL) return 1;
     print_reference(ctx, &out);
     if (argc > 1 && strcmp(argv[1], "--print") == 0) {
-        fputs(mpc_str_cstr(&out), stdout);
-        return 0;
+        bool written = fwrite(out.data, 1, out.length, stdout) == out.length && fflush(stdout) == 0;
+        mpc_str_free(&out);
+        mpc_context_destroy(ctx);
+        return written ? 0 : 1;
     }
     for (mpc_op_id id = 0; id < mpc_op_count(ctx); id++) {
         char heading[64];
@@ -147,7 +150,8 @@ int main(int argc, char **argv) {
     }
     char *page = read_file("docs/ops.md");
     CHECK_MSG(page != NULL && strcmp(page, mpc_str_cstr(&out)) == 0, "docs/ops.md is not what the op table says: "
-                                                                     "test_ops_reference --print > docs/ops.md");
+                                                                     "build/dev/tests/ops/test_ops_reference --print > "
+                                                                     "docs/ops.md");
     free(page);
     mpc_str_free(&out);
     mpc_context_destroy(ctx);
