@@ -97,6 +97,16 @@ static bool known_op(mpc_model *m, const char *name) {
     return fe_find_builtin(name) || mpc_op_find(m->ctx, name, &id);
 }
 
+static void unknown_op(mpc_model *m, const fe_ast *e) {
+    fe_suggestion near = fe_suggest(e->text);
+    for (size_t i = 0; fe_builtin_at(i); i++) fe_suggest_try(&near, fe_builtin_at(i)->name);
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E052", e->name_span,
+                           "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32", e->text, e->text);
+    bool close = near.best && 3 * near.distance <= strlen(e->text); /* short words may well be paths */
+    if (close) fe_help(&r, "did you mean `%s`?", near.best);
+    fe_send(&r);
+}
+
 static void add_policy(mpc_model *m, const fe_ast *e) {
     const fe_ast *word = policy_word(m, e);
     if (!word) return;
@@ -113,9 +123,7 @@ static void add_policy(mpc_model *m, const fe_ast *e) {
     if (e->kind == AST_ENTRY) {
         if (known_op(m, e->text))
             add(m, true, (fe_selector){.glob = e->text, .span = e->span, .format = format, .is_op = true});
-        else
-            fe_error(&m->diag, "E052", e->name_span, "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32",
-                     e->text, e->text);
+        else unknown_op(m, e);
         return;
     }
     for (const fe_ast *g = e->list.first; g; g = g->next)

@@ -22,6 +22,8 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
     check(len(lines(f.mpc("explain", "tiny.mpg", "fc*", "--json").out)) > 1)
     r = f.mpc("explain", "tiny.mpg", "fc3", status=1)
     check("E361" in r.err and "`fc1`" in r.err and "`fc2`" in r.err, r.err)
+    r = f.mpc("explain", "tiny.mpg", "logits", status=1)
+    check("E361" in r.err and "by its label it is `fc2`" in r.err, r.err)
 
     # advice for a value changes its format
     values = lines(f.mpc("explain", "tiny.mpg", "--json").out)
