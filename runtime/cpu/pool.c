@@ -1,12 +1,11 @@
 /* The thread pool. One 64-bit ticket holds the job's number and the units left, so that claiming a unit is one
  * compare-and-swap and a thread that wakes up late can never touch a job that is over. The job's description is read
  * only after a unit was claimed: while a claimed unit is not finished the caller waits, so the description can't change
- * underneath. Waiting is some thousand pauses, which give the processor away now and then, and then a futex. */
+ * underneath. Waiting is some thousand pauses, then a futex. */
 #include "runtime/cpu/pool.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 #include "base/alloc.h"
 
-enum { SPIN_LIMIT = 2000, YIELD_EVERY = 64, MAX_THREADS = 256 };
+enum { SPIN_LIMIT = 2000, MAX_THREADS = 256 };
 
 typedef struct worker {
     struct mpc_pool *pool;
@@ -45,12 +44,6 @@ static inline void pause_cpu(void) {
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
-}
-
-/* On a busy machine the thread that is waited for may need this one's processor. */
-static inline void wait_a_little(int turn) {
-    if (turn % YIELD_EVERY == YIELD_EVERY - 1) sched_yield();
-    else pause_cpu();
 }
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
@@ -92,7 +85,7 @@ static bool has_work(mpc_pool *pool) { return (uint32_t)atomic_load(&pool->ticke
 static void wait_for_work(mpc_pool *pool) {
     for (int i = 0; i < SPIN_LIMIT; i++) {
         if (has_work(pool)) return;
-        wait_a_little(i);
+        pause_cpu();
     }
     uint32_t seen = atomic_load(&pool->wake);
     atomic_fetch_add(&pool->sleepers, 1);
@@ -120,7 +113,7 @@ static void wake_workers(mpc_pool *pool, int64_t wanted) {
 static void wait_for_units(mpc_pool *pool) {
     for (int i = 0; i < SPIN_LIMIT; i++) {
         if (atomic_load_explicit(&pool->unfinished, memory_order_acquire) == 0) return;
-        wait_a_little(i);
+        pause_cpu();
     }
     atomic_store(&pool->caller_sleeps, 1);
     for (;;) {
