@@ -79,10 +79,16 @@ static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list,
     return true;
 }
 
+/* A run's completed file holds its overrides already, with paths that theirs would undo. */
+static bool is_completed(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return strcmp(slash ? slash + 1 : file, "resolved.mpg") == 0;
+}
+
 bool mpc_run_recall_overrides(mpc_session *s) {
     const mpc_options *o = s->cli->options;
     const char *from = o->from ? o->from : o->resume;
-    json_t *run = from ? read_run(from) : NULL;
+    json_t *run = from && !is_completed(o->file) ? read_run(from) : NULL;
     mpc_override_list list = {.owned = s->overrides.owned};
     mpc_str said = {0};
     bool ok = !run || recall(s, json_object_get(run, "overrides"), &list, &said);

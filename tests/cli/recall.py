@@ -51,7 +51,10 @@ with Folder(model=WIDE) as f:
     shutil.copytree(f.at("run"), f.at("elsewhere", "moved"))
     for path in ("run/resolved.mpg", "elsewhere/moved/resolved.mpg"):
         r = f.mpc("eval", path, "--from", "run")
-        check(r.out == want, r.err)
+        check(r.out == want and r.err == "", r.err)
+    os.rename(f.at("test.csv"), f.at("held.csv"))
+    f.mpc("train", "tiny.mpg", "--set", 'data.test=csv("held.csv")', "--out", "other")
+    check(f.mpc("eval", "other/resolved.mpg", "--from", "other").out == f.mpc("eval", "tiny.mpg", "--from", "other").out != "")
 
 with Folder() as f:
     # columns by position: names that differ from the training's are worth a word
