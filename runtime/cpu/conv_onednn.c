@@ -376,8 +376,8 @@ static mpc_plan *try_plan(const mpc_plan_env *env, const mpc_conv *conv, bool wi
     return plan;
 }
 
-/* The matrix unit's weight gradient sums over the positions of a row, filled up to 32: short rows leave it idle, and
- * the f32 kernels, copies included, take half the time. */
+/* The library's bf16 weight gradient is slow on short rows: there its f32 kernels, copies included, took a quarter to
+ * half the time (AVX-512 with a matrix unit; rows of 4 with 16 channels, of 8 with one). */
 static bool widening_pays(const mpc_conv *conv) {
     return conv->kind == MPC_CONV_GRAD_WEIGHT && (conv->ow < 8 || (conv->ow < 16 && conv->c < 16));
 }
