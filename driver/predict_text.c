@@ -1,6 +1,6 @@
 /* Text from a token model: the window holds the newest characters from its start on, the scores at the last of them
- * give the next one: logits (or log-probabilities, which are logits too), or a distribution, told by the op that makes it
- * or by its first row. What stands after it in the window is filler, which a causal model never looks at. */
+ * give the next one: logits (or log-probabilities, which are logits too), or a distribution, told by the op that makes
+ * it or by its first row. What stands after it in the window is filler, which a causal model never looks at. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct sampler {
     int64_t window, classes;
     int32_t *tokens; /* prompt and what was written */
     int64_t count;
-    double *weights;   /* [classes] */
+    double *weights;    /* [classes] */
     bool probabilities; /* the output is a distribution: its logarithms are the logits */
     FILE *to;
 } sampler;
@@ -48,8 +48,7 @@ static bool find_ends(sampler *p) {
 /* The output comes from a softmax over the characters, perhaps cast, reshaped or sliced. */
 static bool comes_from_softmax(const sampler *p, const mpc_graph *g, mpc_value_id value) {
     const mpc_node *n = value == MPC_NONE ? NULL : mpc_producer(g, value);
-    while (n && n->operand_count > 0 &&
-           (n->op == MPC_OP_cast || mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
+    while (n && n->operand_count > 0 && (n->op == MPC_OP_cast || mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
         n = mpc_producer(g, mpc_operand(g, n, 0));
     if (!n || n->op != MPC_OP_softmax) return false;
     const mpc_type *type = mpc_value_type(g, mpc_result(n, 0));
@@ -107,8 +106,7 @@ static int32_t draw(sampler *p, const void *scores, mpc_format format, int64_t a
     if (p->options->temperature <= 0) return top;
     double max = logit(p, mpc_element_get(format, scores, at + top)), sum = 0;
     for (int64_t k = 0; k < p->classes; k++)
-        sum += p->weights[k] =
-            exp((logit(p, mpc_element_get(format, scores, at + k)) - max) / p->options->temperature);
+        sum += p->weights[k] = exp((logit(p, mpc_element_get(format, scores, at + k)) - max) / p->options->temperature);
     double left = (double)mpc_random_uniform(p->options->seed, mpc_hash_str("sample"), 0, (uint64_t)index) * sum;
     for (int64_t k = 0; k < p->classes; k++) {
         left -= p->weights[k];

@@ -66,8 +66,7 @@ static json_t *overrides_json(const mpc_session *s) {
     json_t *list = json_array();
     for (size_t i = 0; i < s->overrides.count; i++) {
         const mpc_override *o = &s->overrides.data[i];
-        json_array_append_new(list,
-                              json_sprintf("%s %s=%s", o->is_const ? "--const" : "--set", o->key, o->value));
+        json_array_append_new(list, json_sprintf("%s %s=%s", o->is_const ? "--const" : "--set", o->key, o->value));
     }
     return list;
 }
@@ -91,11 +90,11 @@ static json_t *run_json(mpc_session *s) {
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)mpc_hash_bytes(s->text, s->text_length));
     mpc_str found = {0};
     mpc_runtime_info(&found);
-    json_t *run =
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "schema", 1, "version", MPC_VERSION,
-                  "model", mpc_model_name(s->model), "file", s->cli->options->file, "file_hash", hash, "device",
-                  s->device == MPC_DEVICE_REF ? "ref" : "cpu", "started", when, "host", host.nodename, "arguments",
-                  command_line(s->cli), "overrides", overrides_json(s), "columns", columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
+    json_t *run = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "schema", 1, "version",
+                            MPC_VERSION, "model", mpc_model_name(s->model), "file", s->cli->options->file, "file_hash",
+                            hash, "device", s->device == MPC_DEVICE_REF ? "ref" : "cpu", "started", when, "host",
+                            host.nodename, "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
+                            columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
     mpc_str_free(&found);
     return run;
 }

@@ -178,9 +178,11 @@ static bool judge(mpc_trainer *t) {
     bool higher = false;
     mpc_totals_find(totals, t->monitor, &value, &higher);
     double loss = mpc_totals_loss(totals);
-    bool is_number = !isnan(value) && (totals->count <= 0 || !isnan(loss)); /* an accuracy counts NaN as wrong, no more */
+    bool is_number =
+        !isnan(value) && (totals->count <= 0 || !isnan(loss)); /* an accuracy counts NaN as wrong, no more */
     bool better = is_number && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
-    if (is_number && t->best.known && value == t->best.value) better = loss < t->best.loss; /* counted figures often tie */
+    if (is_number && t->best.known && value == t->best.value)
+        better = loss < t->best.loss; /* counted figures often tie */
     if (better) t->best = (mpc_best){.known = true, .value = value, .loss = loss, .step = t->cursor.step};
     else t->best.stale++;
     return better;
