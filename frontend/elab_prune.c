@@ -93,16 +93,19 @@ static bool *reached(fe_elab *e, const mpc_graph *g) {
 void fe_check_reached(fe_elab *e, const mpc_graph *g) {
     bool *grad = reached(e, g);
     if (!grad) return;
-    bool any = false;
+    bool any = false, frozen = false;
     for (size_t i = 0; i < e->params.count; i++) {
         const fe_param *p = &e->params.data[i];
         bool hit = grad[p->value.t->id];
         any = any || (hit && !p->frozen);
+        frozen = frozen || p->frozen;
         if (p->frozen || hit) continue;
         fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E046", p->span, "no loss reaches the parameter `%s`", p->path);
         fe_help(&r, "use its result, remove it, or freeze it: params { \"%s\" { freeze = true } }", p->path);
         fe_send(&r);
     }
     if (any || e->d->errors || !e->losses.count) return;
-    fe_error(e->d, "E046", e->losses.data[0].at->span, "this model has no parameter that a loss could train");
+    mpc_span span = e->losses.data[0].at->span;
+    if (frozen) fe_warning(e->d, "W107", span, "every parameter is frozen: steps will change nothing");
+    else fe_error(e->d, "E046", span, "this model has no parameter that a loss could train");
 }

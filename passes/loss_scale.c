@@ -100,8 +100,24 @@ static void add_update(scaling *s) {
     mpc_build_output(b, "scale", scale);
 }
 
+static mpc_graph *copy_graph(const mpc_graph *in) {
+    mpc_rewrite rw;
+    if (!mpc_rewrite_begin(&rw, in)) return NULL;
+    for (mpc_node_id i = 0; i < in->node_count; i++) mpc_rewrite_copy_node(&rw, i);
+    mpc_build_copy_ends(rw.b, in, rw.map);
+    return mpc_rewrite_finish(&rw);
+}
+
+/* Where nothing is trainable there is no backward pass, and nothing to scale. */
+static bool has_gradients(const mpc_graph *g) {
+    for (uint32_t i = 0; i < g->output_count; i++)
+        if (strncmp(mpc_sym_text(g->ctx, g->outputs[i].name), "grad:", 5) == 0) return true;
+    return false;
+}
+
 static mpc_graph *scale_loss(scaling *s, const mpc_graph *in) {
     mpc_value_id seed = mpc_graph_find_value(in, "loss.seed");
+    if (seed == MPC_NONE && !has_gradients(in)) return copy_graph(in);
     if (seed == MPC_NONE) {
         mpc_error(mpc_context_sink(in->ctx), "E108",
                   "loss-scale: there is no value `loss.seed` that the backward pass starts from");
@@ -114,14 +130,6 @@ static mpc_graph *scale_loss(scaling *s, const mpc_graph *in) {
     if (s->dynamic) add_update(s);
     else mpc_build_output(s->rw.b, "scale", s->scale);
     return mpc_rewrite_finish(&s->rw);
-}
-
-static mpc_graph *copy_graph(const mpc_graph *in) {
-    mpc_rewrite rw;
-    if (!mpc_rewrite_begin(&rw, in)) return NULL;
-    for (mpc_node_id i = 0; i < in->node_count; i++) mpc_rewrite_copy_node(&rw, i);
-    mpc_build_copy_ends(rw.b, in, rw.map);
-    return mpc_rewrite_finish(&rw);
 }
 
 mpc_graph *mpc_pass_loss_scale(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
