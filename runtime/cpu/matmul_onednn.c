@@ -94,19 +94,10 @@ static bool create_ops(dnn_matmul *d, mpc_plan *plan) {
     return true;
 }
 
-static int64_t batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry) {
-    int64_t offset = 0;
-    for (int d = MPC_MATMUL_BATCH_DIMS - 1; d >= 0; d--) {
-        offset += entry % mm->batch[d] * strides[d];
-        entry /= mm->batch[d];
-    }
-    return offset;
-}
-
 static int64_t result_offset(const dnn_matmul *d, int64_t unit) {
     int64_t blocks = d->m_blocks * d->n_blocks, block = unit % blocks;
     int64_t i = block / d->n_blocks * d->m_block, j = block % d->n_blocks * d->n_block;
-    return batch_offset(&d->mm, d->mm.c_batch, unit / blocks) + i * d->mm.c_row + j * d->mm.c_col;
+    return mpc_matmul_batch_offset(&d->mm, d->mm.c_batch, unit / blocks) + i * d->mm.c_row + j * d->mm.c_col;
 }
 
 /* On the rounded result: that is the same as before rounding. */
@@ -131,9 +122,9 @@ static mpc_dnn_call *bind_call(const dnn_matmul *d, const mpc_binding *b, int64_
     int64_t bi = block / d->n_blocks, bj = block % d->n_blocks, i = bi * d->m_block, j = bj * d->n_block;
     void *data[MPC_DNN_TENSORS] = {0};
     data[MPC_DNN_SRC] =
-        mpc_at_mutable(mpc_resolve(b, mm->a), mm->fa, batch_offset(mm, mm->a_batch, entry) + i * mm->a_row);
+        mpc_at_mutable(mpc_resolve(b, mm->a), mm->fa, mpc_matmul_batch_offset(mm, mm->a_batch, entry) + i * mm->a_row);
     data[MPC_DNN_WEIGHTS] =
-        mpc_at_mutable(mpc_resolve(b, mm->b), mm->fb, batch_offset(mm, mm->b_batch, entry) + j * mm->b_col);
+        mpc_at_mutable(mpc_resolve(b, mm->b), mm->fb, mpc_matmul_batch_offset(mm, mm->b_batch, entry) + j * mm->b_col);
     data[MPC_DNN_DST] = mpc_at_mutable(d->c, mm->fc, result_offset(d, unit));
     if (mm->has_bias) data[MPC_DNN_BIAS] = (float *)mpc_resolve(b, mm->bias) + j;
     return mpc_dnn_bind(d->ops[bi + 1 == d->m_blocks][bj + 1 == d->n_blocks], data);

@@ -19,7 +19,7 @@ typedef struct own_matmul {
 static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 static int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
 
-static int64_t batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry) {
+int64_t mpc_matmul_batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry) {
     int64_t offset = 0;
     for (int d = MPC_MATMUL_BATCH_DIMS - 1; d >= 0; d--) {
         offset += entry % mm->batch[d] * strides[d];
@@ -32,9 +32,9 @@ static void run_block(const own_matmul *o, int64_t entry, int64_t block, void *s
     const mpc_matmul *mm = o->mm;
     mpc_gemm g = o->whole;
     int64_t i = block / o->n_blocks * o->m_block, j = block % o->n_blocks * o->n_block;
-    g.a = mpc_at(g.a, g.fa, batch_offset(mm, mm->a_batch, entry) + i * g.a_row);
-    g.b = mpc_at(g.b, g.fb, batch_offset(mm, mm->b_batch, entry) + j * g.b_col);
-    g.c = mpc_at_mutable(g.c, g.fc, batch_offset(mm, mm->c_batch, entry) + i * g.c_row + j * g.c_col);
+    g.a = mpc_at(g.a, g.fa, mpc_matmul_batch_offset(mm, mm->a_batch, entry) + i * g.a_row);
+    g.b = mpc_at(g.b, g.fb, mpc_matmul_batch_offset(mm, mm->b_batch, entry) + j * g.b_col);
+    g.c = mpc_at_mutable(g.c, g.fc, mpc_matmul_batch_offset(mm, mm->c_batch, entry) + i * g.c_row + j * g.c_col);
     if (g.bias) g.bias += j;
     if (g.m - i < o->m_block) g.m -= i;
     else g.m = o->m_block;

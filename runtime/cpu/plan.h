@@ -78,4 +78,7 @@ void mpc_plan_run(const mpc_plan *plan, mpc_pool *pool);
 /* true when `acc` is what the device accumulates in; otherwise tells (N04). */
 bool mpc_accumulator_is_f32(const mpc_plan_env *env, const mpc_launch *launch, mpc_format acc);
 
+/* Elements from the start of an operand to its matrix number `entry`, counted over the batch axes in row-major order. */
+int64_t mpc_matmul_batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry);
+
 #endif
