@@ -32,17 +32,19 @@ struct mpc_store {
 
 /* ---- elements ---- */
 
+typedef union element { /* one element of any storable format */
+    double d;
+    float f;
+    int64_t i64;
+    int32_t i32;
+    uint16_t u16;
+    uint8_t u8;
+} element;
+
 double mpc_element_get(mpc_format format, const void *data, int64_t i) {
     const mpc_format_info *info = mpc_format_get(format);
     const uint8_t *p = (const uint8_t *)data + (size_t)i * info->bytes;
-    union {
-        double d;
-        float f;
-        int64_t i64;
-        int32_t i32;
-        uint16_t u16;
-        uint8_t u8;
-    } u = {0};
+    element u = {0};
     memcpy(&u, p, info->bytes);
     if (format == MPC_FMT_f32 || format == MPC_FMT_tf32) return (double)u.f;
     if (format == MPC_FMT_f64) return u.d;
@@ -57,14 +59,7 @@ double mpc_element_get(mpc_format format, const void *data, int64_t i) {
 
 void mpc_element_set(mpc_format format, void *data, int64_t i, double value) {
     const mpc_format_info *info = mpc_format_get(format);
-    union {
-        double d;
-        float f;
-        int64_t i64;
-        int32_t i32;
-        uint16_t u16;
-        uint8_t u8;
-    } u = {0};
+    element u = {0};
     if (format == MPC_FMT_f64) u.d = value;
     else if (format == MPC_FMT_f32) u.f = (float)value;
     else if (format == MPC_FMT_tf32) u.f = mpc_f32_to_tf32((float)value);
