@@ -9,6 +9,7 @@
 #include "ir/strided.h"
 
 typedef struct mpc_cg {
+    mpc_target target;
     const mpc_graph *g;
     mpc_program *p;
     mpc_arena *arena; /* the program's */
@@ -46,6 +47,7 @@ typedef struct mpc_cg_args { /* arguments of one instance while they are collect
     MPC_ARRAY(int64_t) ints;
     MPC_ARRAY(float) floats;
     int64_t units;
+    uint32_t blocks; /* CUDA; 0 counts as 1 */
     bool failed;
 } mpc_cg_args;
 uint32_t mpc_cg_add_pointer(mpc_cg_args *a, mpc_pointer p); /* index in p[] */
@@ -56,6 +58,15 @@ void mpc_cg_free_args(mpc_cg_args *a);
 /* Body of a kernel: what stands between the braces; it sees p, n, f, begin, end, scratch. Equal bodies are one kernel.
  */
 uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes);
+/* The same for CUDA: the body sees p, n, f, units, block, blocks (prelude.h). `note` may be NULL. */
+typedef struct mpc_cg_cuda_shape {
+    uint32_t threads, shared_bytes;
+    bool tensor_cores;
+    const char *note; /* as in mpc_kernel; lives as long as the program */
+} mpc_cg_cuda_shape;
+uint32_t mpc_cg_add_cuda_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, const mpc_cg_cuda_shape *shape);
+/* Gives kernels their final text, once launches are merged. */
+void mpc_cg_finish_kernels(mpc_cg *cg);
 /* A launch of one instance on behalf of node `n`, writing `result`; frees `args`. NULL after an error. The pointer is
  * good until the next launch. */
 mpc_launch *mpc_cg_add_launch(mpc_cg *cg, const mpc_node *n, mpc_value_id result, uint32_t kernel, mpc_cg_args *args);
@@ -70,12 +81,25 @@ void mpc_cg_merge_launches(mpc_cg *cg);
 void mpc_cg_loop(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
 void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n);
 void mpc_cg_conv(mpc_cg *cg, const mpc_node *n);
+mpc_conv mpc_cg_describe_conv(mpc_cg *cg, const mpc_node *n);
 void mpc_cg_copy(mpc_cg *cg, const mpc_node *n);   /* transpose, slice, pad, concat, expand, reshape: strided copies */
 void mpc_cg_fill(mpc_cg *cg, const mpc_node *n);   /* const and range that need storage */
 void mpc_cg_gather(mpc_cg *cg, const mpc_node *n); /* embedding and its gradient */
 void mpc_cg_pool(mpc_cg *cg, const mpc_node *n);
 void mpc_cg_norm(mpc_cg *cg, const mpc_node *n);   /* global_norm */
 void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n); /* a reduction that has no iteration space */
+
+/* CUDA: the same kinds (codegen/cuda/). Matmul is a library call there too; the others are kernels. */
+void mpc_cuda_copy(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_fill(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_gather(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_pool(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_norm(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_reduce(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_conv(mpc_cg *cg, const mpc_node *n);
+void mpc_cuda_attention(mpc_cg *cg, const mpc_node *n); /* attention and attention_grad, kept by expand{keep=attention} */
+/* What a matmul launch needs to end in a kernel of its own (mpc_launch.accumulator). */
+void mpc_cuda_matmul_epilogue(mpc_cg *cg, const mpc_node *n, mpc_launch *launch);
 
 /* Sums (max, min) `units` partial rows of `cols` in order, rounded to `to`; `class`: f, i or l. One instance of a
  * launch. */
@@ -87,11 +111,14 @@ typedef struct mpc_cg_fold {
     mpc_value_id result;
 } mpc_cg_fold;
 void mpc_cg_fold_partials(mpc_cg *cg, const mpc_node *n, const mpc_cg_fold *folds, uint32_t count);
+/* The kernel of one fold for CUDA; fills `args`. */
+uint32_t mpc_cuda_fold_kernel(mpc_cg *cg, const mpc_cg_fold *fold, mpc_cg_args *args);
 
 /* Lane class of a format: f (floats), i (i32, u8), l (i64), b (bool). */
 char mpc_cg_lanes(mpc_format format);
 bool mpc_cg_rounds(mpc_format format); /* values in lanes must be rounded to it: f16, bf16, 8-bit, u8 */
 
-extern const char *const mpc_prelude_c_text;
+/* Preludes, embedded (CMakeLists.txt). */
+extern const char *const mpc_text_prelude_c_h, *const mpc_text_cuda_prelude_h, *const mpc_text_cuda_device_h;
 
 #endif

@@ -53,25 +53,65 @@ static const char *kernel_text(mpc_cg *cg, const char *name, const char *body) {
         name, body);
 }
 
-uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes) {
+static uint32_t at_least_one(uint32_t n) { return n > 0 ? n : 1; }
+
+static const char *cuda_text(mpc_cg *cg, const mpc_kernel *k) {
+    return mpc_arena_printf(cg->arena, "MPC_%s(%s, %u, %u, %u, %u) {\n    MPC_ENTER%s\n%s}\n",
+                            k->segmented ? "SEGMENTED" : "KERNEL", k->name, k->threads, at_least_one(k->pointer_count),
+                            at_least_one(k->int_count), at_least_one(k->float_count), k->segmented ? "_SEGMENT" : "",
+                            k->text);
+}
+
+/* Adds `k` under the name of its body, if there is none yet. */
+static uint32_t add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, mpc_kernel k) {
     if (!mpc_cg_ok(cg)) return 0;
     char name[32];
     uint32_t id;
     snprintf(name, sizeof name, "k_%016llx", (unsigned long long)mpc_hash_str(body));
     if (mpc_map_get(cg->kernel_ids, name, &id)) {
-        mpc_kernel *k = &cg->kernels.data[id];
-        if (scratch_bytes > k->scratch_bytes) k->scratch_bytes = scratch_bytes;
+        mpc_kernel *old = &cg->kernels.data[id];
+        if (k.scratch_bytes > old->scratch_bytes) old->scratch_bytes = k.scratch_bytes;
         return id;
     }
     id = (uint32_t)cg->kernels.count;
-    mpc_kernel k = {.name = mpc_arena_strdup(cg->arena, name), .scratch_bytes = scratch_bytes};
-    k.text = k.name != NULL ? kernel_text(cg, k.name, body) : NULL;
+    k.name = mpc_arena_strdup(cg->arena, name);
     k.pointer_count = (uint32_t)args->pointers.count;
     k.int_count = (uint32_t)args->ints.count;
     k.float_count = (uint32_t)args->floats.count;
+    if (k.name != NULL)
+        k.text = cg->target == MPC_TARGET_C ? kernel_text(cg, k.name, body) : mpc_arena_strdup(cg->arena, body);
     if (k.text == NULL || !mpc_map_set(cg->kernel_ids, name, id) || !mpc_array_push(&cg->kernels, k))
         mpc_cg_no_memory(cg);
     return id;
+}
+
+uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes) {
+    return add_kernel(cg, body, args, (mpc_kernel){.scratch_bytes = scratch_bytes});
+}
+
+uint32_t mpc_cg_add_cuda_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, const mpc_cg_cuda_shape *shape) {
+    mpc_kernel k = {.threads = shape->threads,
+                    .shared_bytes = shape->shared_bytes,
+                    .tensor_cores = shape->tensor_cores,
+                    .note = shape->note};
+    mpc_str text = {0}; /* the shape is part of what the kernel is */
+    mpc_str_printf(&text, "    /* %u threads, %u bytes of shared memory */\n%s", shape->threads, shape->shared_bytes, body);
+    if (text.failed) mpc_cg_no_memory(cg);
+    uint32_t id = add_kernel(cg, mpc_str_cstr(&text), args, k);
+    mpc_str_free(&text);
+    return id;
+}
+
+/* Whether a kernel takes one instance or a table of them is known only now. */
+void mpc_cg_finish_kernels(mpc_cg *cg) {
+    if (cg->target == MPC_TARGET_C) return;
+    for (size_t i = 0; i < cg->launches.count; i++)
+        if (cg->launches.data[i].instance_count > 1) cg->kernels.data[cg->launches.data[i].kernel].segmented = true;
+    for (size_t i = 0; i < cg->kernels.count && mpc_cg_ok(cg); i++) {
+        mpc_kernel *k = &cg->kernels.data[i];
+        k->text = cuda_text(cg, k);
+        if (k->text == NULL) mpc_cg_no_memory(cg);
+    }
 }
 
 void mpc_cg_add_result(mpc_cg *cg, mpc_launch *launch, mpc_value_id result) {
@@ -116,7 +156,8 @@ void mpc_cg_add_instance(mpc_cg *cg, mpc_launch *launch, mpc_cg_args *args) {
             grown[launch->instance_count++] = (mpc_kernel_instance){
                 copy_array(cg, args->pointers.data, args->pointers.count * sizeof *args->pointers.data),
                 copy_array(cg, args->ints.data, args->ints.count * sizeof *args->ints.data),
-                copy_array(cg, args->floats.data, args->floats.count * sizeof *args->floats.data), args->units};
+                copy_array(cg, args->floats.data, args->floats.count * sizeof *args->floats.data), args->units,
+                args->blocks > 0 ? args->blocks : 1};
             launch->instances = grown;
         }
     }

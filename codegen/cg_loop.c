@@ -96,7 +96,7 @@ static void launch_loop(mpc_loop *l, uint32_t kernel) {
         launch->when = mpc_cg_pointer(l->cg, l->condition);
     }
     mpc_cg_args args = l->args; /* the fold still reads the pointers */
-    mpc_cg_args copy = {.units = args.units, .failed = args.failed};
+    mpc_cg_args copy = {.units = args.units, .blocks = args.blocks, .failed = args.failed};
     for (size_t i = 0; i < args.pointers.count; i++) mpc_cg_add_pointer(&copy, args.pointers.data[i]);
     for (size_t i = 0; i < args.ints.count; i++) mpc_cg_add_int(&copy, args.ints.data[i]);
     for (size_t i = 0; i < args.floats.count; i++) mpc_cg_add_float(&copy, args.floats.data[i]);
@@ -109,6 +109,13 @@ static bool stores_something(const mpc_loop *l) {
     return false;
 }
 
+static uint32_t add_c_kernel(mpc_loop *l, mpc_str *body) {
+    mpc_loop_print(l, body);
+    if (body->failed || l->args.failed) mpc_cg_no_memory(l->cg);
+    uint64_t scratch = (uint64_t)l->scratch_rows * (uint64_t)l->args.ints.data[MPC_LOOP_ARG_SCRATCH] * 4;
+    return mpc_cg_add_kernel(l->cg, mpc_str_cstr(body), &l->args, scratch);
+}
+
 void mpc_cg_loop(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
     mpc_loop *l = mpc_alloc(sizeof *l);
     if (l == NULL) {
@@ -119,10 +126,7 @@ void mpc_cg_loop(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
     mpc_str body = {0};
     if (mpc_loop_describe(l, cg, nodes, count) && stores_something(l)) {
         place_parts(l);
-        mpc_loop_print(l, &body);
-        if (body.failed || l->args.failed) mpc_cg_no_memory(cg);
-        uint64_t scratch = (uint64_t)l->scratch_rows * (uint64_t)l->args.ints.data[MPC_LOOP_ARG_SCRATCH] * 4;
-        uint32_t kernel = mpc_cg_add_kernel(cg, mpc_str_cstr(&body), &l->args, scratch);
+        uint32_t kernel = cg->target == MPC_TARGET_C ? add_c_kernel(l, &body) : mpc_cuda_loop_kernel(l);
         if (mpc_cg_ok(cg)) launch_loop(l, kernel);
         if (mpc_cg_ok(cg) && l->units > 1) fold_parts(l);
     }
@@ -149,6 +153,7 @@ static void print_fold(const mpc_cg *cg, const mpc_cg_fold *f, mpc_str *o) {
 }
 
 static uint32_t fold_kernel(mpc_cg *cg, const mpc_cg_fold *f, mpc_cg_args *args) {
+    if (cg->target == MPC_TARGET_CUDA) return mpc_cuda_fold_kernel(cg, f, args);
     mpc_str body = {0};
     mpc_cg_add_pointer(args, f->partial);
     mpc_cg_add_pointer(args, mpc_cg_pointer(cg, f->result));

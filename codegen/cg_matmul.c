@@ -58,6 +58,11 @@ static void collapse_batch(mpc_matmul *mm) {
     }
 }
 
+/* The one format that is no operand's: f32 operands rounded to tf32 on the way into the product. */
+static mpc_format compute_of(const mpc_cg *cg, const mpc_node *n) {
+    return mpc_attr_format(cg->g, n, "prec") == MPC_FMT_tf32 ? MPC_FMT_tf32 : MPC_FMT_none;
+}
+
 static void fill_matmul(mpc_cg *cg, const mpc_node *n, mpc_matmul *mm) {
     mpc_strided sa, sb, sc;
     mpc_value_id a = mpc_operand(cg->g, n, 0), b = mpc_operand(cg->g, n, 1), c = mpc_result(n, 0);
@@ -86,6 +91,7 @@ static void fill_matmul(mpc_cg *cg, const mpc_node *n, mpc_matmul *mm) {
     mm->fb = mpc_value_format(cg->g, b);
     mm->fc = mpc_value_format(cg->g, c);
     mm->acc = mpc_attr_format(cg->g, n, "acc");
+    mm->compute = compute_of(cg, n);
     mm->has_bias = linear && n->operand_count > 2;
     mm->relu = linear && strcmp(mpc_attr_str(cg->g, n, "act"), "relu") == 0;
     if (mm->has_bias) mm->bias = mpc_cg_pointer(cg, mpc_operand(cg->g, n, 2));
@@ -102,6 +108,7 @@ void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n) {
     launch->flops = 2.0 * batch * (double)mm->m * (double)mm->n * (double)mm->k;
     launch->bytes = bytes_of(cg, mpc_operand(cg->g, n, 0)) + bytes_of(cg, mpc_operand(cg->g, n, 1)) +
                     bytes_of(cg, mpc_result(n, 0));
+    if (cg->target == MPC_TARGET_CUDA && (mm->has_bias || mm->relu)) mpc_cuda_matmul_epilogue(cg, n, launch);
 }
 
 typedef struct conv_roles { /* which value is x, w and y (dy) */
@@ -131,7 +138,8 @@ static void fill_conv(mpc_cg *cg, const mpc_node *n, const conv_roles *roles, mp
                      .kh = w[0],
                      .kw = w[1],
                      .groups = mpc_attr_int(g, n, "groups"),
-                     .acc = mpc_attr_format(g, n, "acc")};
+                     .acc = mpc_attr_format(g, n, "acc"),
+                     .compute = compute_of(cg, n)};
     mpc_int_list stride = mpc_attr_ints(g, n, "stride"), pad = mpc_attr_ints(g, n, "pad"),
                  dilation = mpc_attr_ints(g, n, "dilation");
     for (int i = 0; i < 2; i++) {
@@ -149,6 +157,13 @@ static void fill_conv(mpc_cg *cg, const mpc_node *n, const conv_roles *roles, mp
     cv->has_bias = n->operand_count > 2;
     if (cv->has_bias) cv->bias = mpc_cg_pointer(cg, mpc_operand(g, n, 2));
     cv->relu = strcmp(mpc_attr_str(g, n, "act"), "relu") == 0;
+}
+
+mpc_conv mpc_cg_describe_conv(mpc_cg *cg, const mpc_node *n) {
+    mpc_conv cv;
+    conv_roles roles = find_roles(cg->g, n);
+    fill_conv(cg, n, &roles, &cv);
+    return cv;
 }
 
 void mpc_cg_conv(mpc_cg *cg, const mpc_node *n) {

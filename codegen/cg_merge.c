@@ -39,10 +39,9 @@ static void list_buffers(merger *m, const mpc_launch *l, buffer_list *list) {
     list->count = 0;
     for (uint32_t i = 0; i < l->result_count; i++) add_buffer(m, list, l->results[i]);
     if (l->has_when) add_buffer(m, list, l->when.buffer);
-    if (l->kind == MPC_LAUNCH_KERNEL)
-        for (uint32_t i = 0; i < l->instance_count; i++)
-            for (uint32_t j = 0; j < m->cg->kernels.data[l->kernel].pointer_count; j++)
-                add_buffer(m, list, l->instances[i].pointers[j].buffer);
+    for (uint32_t i = 0; i < l->instance_count; i++)
+        for (uint32_t j = 0; j < m->cg->kernels.data[l->kernel].pointer_count; j++)
+            add_buffer(m, list, l->instances[i].pointers[j].buffer);
     const mpc_pointer matmul[] = {l->matmul.a, l->matmul.b, l->matmul.c,
                                   l->matmul.has_bias ? l->matmul.bias : l->matmul.a};
     const mpc_pointer conv[] = {l->conv.x, l->conv.w, l->conv.y, l->conv.has_bias ? l->conv.bias : l->conv.x};

@@ -128,13 +128,23 @@ static const kind_rule kind_rules[] = {{MPC_KIND_STRUCT, mpc_cg_fill},   {MPC_KI
                                        {MPC_KIND_POOL, mpc_cg_pool},     {MPC_KIND_GATHER, mpc_cg_gather},
                                        {MPC_KIND_NORM, mpc_cg_norm},     {MPC_KIND_REDUCE, mpc_cg_reduce}};
 
+static const kind_rule cuda_rules[] = {{MPC_KIND_STRUCT, mpc_cuda_fill},  {MPC_KIND_VIEW, mpc_cuda_copy},
+                                       {MPC_KIND_MATMUL, mpc_cg_matmul},  {MPC_KIND_CONV, mpc_cuda_conv},
+                                       {MPC_KIND_POOL, mpc_cuda_pool},    {MPC_KIND_GATHER, mpc_cuda_gather},
+                                       {MPC_KIND_NORM, mpc_cuda_norm},    {MPC_KIND_REDUCE, mpc_cuda_reduce},
+                                       {MPC_KIND_COMPOSITE, mpc_cuda_attention}};
+_Static_assert(sizeof cuda_rules == sizeof kind_rules + sizeof *kind_rules, "CUDA keeps attention, and has every rule of C");
+
 static void emit_node(mpc_cg *cg, mpc_node_id id) {
     const mpc_node *n = &cg->g->nodes[id];
     const mpc_op *op = mpc_node_op(cg->g, id);
+    bool cuda = cg->target == MPC_TARGET_CUDA;
+    const kind_rule *rules = cuda ? cuda_rules : kind_rules;
+    size_t count = cuda ? sizeof cuda_rules / sizeof *cuda_rules : sizeof kind_rules / sizeof *kind_rules;
     if (mpc_cg_is_free_view(cg, n)) return;
-    for (size_t i = 0; i < sizeof kind_rules / sizeof *kind_rules; i++)
-        if (kind_rules[i].kind == op->kind) {
-            kind_rules[i].emit(cg, n);
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].kind == op->kind) {
+            rules[i].emit(cg, n);
             return;
         }
     mpc_cg_fail(cg, "no kernel for %s (value %s): expand the graph first", op->name,
@@ -323,13 +333,15 @@ static void finish(mpc_cg *cg) {
     w->type.dims[0] = (int64_t)cg->workspace_bytes;
     p->arena_bytes = w->offset + align_up(cg->workspace_bytes);
     mpc_cg_merge_launches(cg);
+    mpc_cg_finish_kernels(cg);
     p->buffers = keep(cg, cg->buffers.data, cg->buffers.count, sizeof *p->buffers);
     p->kernels = keep(cg, cg->kernels.data, cg->kernels.count, sizeof *p->kernels);
     p->launches = keep(cg, cg->launches.data, cg->launches.count, sizeof *p->launches);
     p->buffer_count = (uint32_t)cg->buffers.count;
     p->kernel_count = (uint32_t)cg->kernels.count;
     p->launch_count = (uint32_t)cg->launches.count;
-    p->prelude = mpc_prelude_c_text;
+    p->prelude = cg->target == MPC_TARGET_C ? mpc_text_prelude_c_h : mpc_text_cuda_prelude_h;
+    p->device_header = cg->target == MPC_TARGET_C ? NULL : mpc_text_cuda_device_h;
     p->name = mpc_arena_strdup(cg->arena, mpc_sym_text(cg->g->ctx, cg->g->name));
     if (p->name == NULL) mpc_cg_no_memory(cg);
     if (mpc_cg_ok(cg)) name_ends(cg);
@@ -359,11 +371,8 @@ static bool begin(mpc_cg *cg, const mpc_graph *g) {
 
 mpc_program *mpc_codegen(const mpc_graph *g, const mpc_codegen_options *options) {
     mpc_cg cg;
-    if (options != NULL && options->target != MPC_TARGET_C) {
-        mpc_error(mpc_context_sink(g->ctx), "E610", "code generation for this target is not built in");
-        return NULL;
-    }
     if (!begin(&cg, g)) mpc_cg_no_memory(&cg);
+    cg.target = options != NULL ? options->target : MPC_TARGET_C;
     if (mpc_cg_ok(&cg) && (g->groups == NULL || g->places == NULL))
         mpc_cg_fail(&cg, "graph %s has no groups or places; run @lower first", mpc_sym_text(g->ctx, g->name));
     if (mpc_cg_ok(&cg)) add_buffers(&cg);

@@ -75,6 +75,8 @@ enum { MPC_LOOP_ARG_PER_UNIT, MPC_LOOP_ARG_ROWS, MPC_LOOP_ARG_COLS, MPC_LOOP_ARG
 /* false: error in cg->status. */
 bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
 void mpc_loop_print(const mpc_loop *l, mpc_str *body);
+/* The same description as a CUDA kernel (codegen/cuda/loop_cuda.c): chooses threads and blocks, adds the kernel. */
+uint32_t mpc_cuda_loop_kernel(mpc_loop *l);
 
 /* Does a pattern vary over some, but not all, rows? Then its offset is a sum over digits of the row number. */
 bool mpc_loop_is_general(const mpc_loop *l, mpc_atoms atoms);

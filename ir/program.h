@@ -35,13 +35,23 @@ typedef struct mpc_pointer {
     uint64_t byte_offset;
 } mpc_pointer;
 
-/* A generated kernel: `void NAME(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch)` runs
- * units [begin, end) of one instance. Units are independent of each other; their number depends on shapes only. */
+/* A generated kernel. In C, `void NAME(void *const *p, const int64_t *n, const float *f, int64_t begin, int64_t end, void *scratch)`
+ * runs units [begin, end) of one instance. Units are independent of each other; their number depends on shapes only.
+ *
+ * In CUDA C an instance is an argument block, laid out as
+ *     int64_t units; uint32_t first_block, blocks; void *p[P]; int64_t n[N]; float f[F];    (P, N, F at least 1; size a multiple of 8)
+ * A kernel that every launch runs on one instance is NAME(block by value, const uint8_t *when); a *segmented* one is
+ * NAME(const block *table, int32_t count, const uint8_t *when), its grid the sum of the instances' blocks, `first_block` their
+ * running sum. `when` is NULL or tells whether to run at all. Blocks of `threads` threads, `shared_bytes` of dynamic shared memory. */
 typedef struct mpc_kernel {
     const char *name; /* "k_" and 16 hex digits of the hash of the text: equal kernels are one kernel */
     const char *text; /* the function, without the prelude */
     uint32_t pointer_count, int_count, float_count;
-    uint64_t scratch_bytes; /* per thread */
+    uint64_t scratch_bytes; /* C: per thread */
+    uint32_t threads, shared_bytes; /* CUDA */
+    bool segmented; /* CUDA */
+    bool tensor_cores; /* CUDA: its text calls mma primitives */
+    const char *note; /* CUDA: why there is no mma, or no 16-byte access, where one would expect it; NULL */
 } mpc_kernel;
 
 typedef struct mpc_kernel_instance { /* one segment: the same kernel on other buffers */
@@ -49,6 +59,7 @@ typedef struct mpc_kernel_instance { /* one segment: the same kernel on other bu
     int64_t *ints;
     float *floats;
     int64_t units;
+    uint32_t blocks; /* CUDA: thread blocks that share its work; depends on shapes only */
 } mpc_kernel_instance;
 
 enum { MPC_MATMUL_BATCH_DIMS = 3 };
@@ -57,6 +68,7 @@ typedef struct mpc_matmul {
     mpc_pointer a, b, c, bias;
     bool has_bias, relu;
     mpc_format fa, fb, fc, acc;
+    mpc_format compute; /* tf32: f32 operands may be rounded to it (N03); else none */
     int64_t m, n, k;
     int64_t a_row, a_col, b_row, b_col, c_row, c_col; /* one of each pair is 1 */
     int64_t batch[MPC_MATMUL_BATCH_DIMS]; /* extents, 1 where unused */
@@ -68,7 +80,7 @@ typedef struct mpc_conv {
     mpc_conv_kind kind;
     mpc_pointer x, w, y, bias; /* y: result of FORWARD, dy of the others; the result of GRAD_INPUT is x, of GRAD_WEIGHT w */
     bool has_bias, relu;
-    mpc_format fx, fw, fy, acc;
+    mpc_format fx, fw, fy, acc, compute; /* compute: as in mpc_matmul */
     int64_t n, h, wd, c, oh, ow, oc, kh, kw; /* x [n,h,wd,c], y [n,oh,ow,oc], w [kh,kw,c/groups,oc], all dense */
     int64_t stride[2], pad[2], dilation[2], groups;
 } mpc_conv;
@@ -86,6 +98,9 @@ typedef struct mpc_launch {
     mpc_kernel_instance *instances;
     uint32_t instance_count;
     mpc_matmul matmul;
+    /* CUDA, MATMUL with bias or relu: where the library's epilogue can't do it, it writes f32 to `accumulator` and then `kernel` on
+     * instances[0] adds, activates and rounds. instance_count 0: there is nothing to add. */
+    mpc_pointer accumulator;
     mpc_conv conv;
     mpc_pointer copy_to, copy_from; /* COPY: bytes */
     uint64_t copy_bytes;
@@ -110,6 +125,7 @@ typedef struct mpc_program {
     mpc_context *ctx;
     const char *name;
     const char *prelude; /* text that precedes the kernels */
+    const char *device_header; /* CUDA: what the prelude includes as "mpc_device.h"; NULL in C */
     mpc_buffer *buffers;
     mpc_kernel *kernels;
     mpc_launch *launches;

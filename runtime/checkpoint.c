@@ -79,6 +79,7 @@ mpc_status mpc_checkpoint_save(const char *dir, mpc_store *store, const mpc_curs
     mpc_str_printf(&temporary, "%s/tmp-%08" PRIu64, dir, cursor->step);
     mpc_str_printf(&final, "%s/step-%08" PRIu64, dir, cursor->step);
     mpc_status status = temporary.failed || final.failed ? no_memory(sink) : MPC_OK;
+    if (status == MPC_OK) status = mpc_store_to_host(store);
     if (status == MPC_OK) status = mpc_folder_remove(temporary.data, sink);
     if (status == MPC_OK) {
         status = write_folder(temporary.data, store, cursor, sink);

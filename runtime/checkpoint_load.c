@@ -90,14 +90,14 @@ static mpc_status read_cursor(const loader *l, mpc_cursor *cursor) {
     return MPC_OK;
 }
 
-static void copy_states(const loader *l) {
+static mpc_status copy_states(const loader *l) {
     for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
         mpc_store_entry *e = mpc_store_at(l->store, i);
         const mpc_safetensors *file = file_of(l, e);
         if (!file) continue;
         memcpy(e->data, mpc_safetensors_find(file, e->name)->data, (size_t)mpc_type_bytes(&e->type));
     }
-    mpc_store_derive(l->store);
+    return mpc_store_derive(l->store);
 }
 
 static mpc_safetensors *read_part(const loader *l, const char *file) {
@@ -117,7 +117,7 @@ mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_s
     if (l.weights) l.state = read_part(&l, "state.safetensors");
     mpc_status status = l.state ? compare(&l) : MPC_FAILED;
     if (status == MPC_OK) status = read_cursor(&l, cursor);
-    if (status == MPC_OK) copy_states(&l);
+    if (status == MPC_OK) status = copy_states(&l);
     mpc_safetensors_destroy(l.weights);
     mpc_safetensors_destroy(l.state);
     return status;

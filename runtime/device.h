@@ -26,21 +26,43 @@ mpc_store_entry *mpc_store_at(mpc_store *store, uint32_t index);
 mpc_store_entry *mpc_store_find(mpc_store *store, const char *name, mpc_format derived);
 /* Initial values by seed and path (counter-based, on the host); sets rng.seed; then remakes derived copies. */
 mpc_status mpc_store_init(mpc_store *store, uint64_t seed);
-/* Derived copies from their masters (after init, load). */
-void mpc_store_derive(mpc_store *store);
+/* Derived copies from their masters (after init, load); then hands everything to the device. */
+mpc_status mpc_store_derive(mpc_store *store);
+
+/* States may live in a device's memory; entries' `data` is then a host copy. Whoever reads entries asks for it first, whoever wrote
+ * some hands it over. mpc_store_init, mpc_store_derive, checkpoint save and load do so themselves. Without a mirror: no-ops. */
+typedef struct mpc_store_mirror {
+    void *user;
+    mpc_status (*to_host)(void *user);   /* after all steps that were begun */
+    mpc_status (*to_device)(void *user);
+    void (*destroy)(void *user); /* with the store */
+} mpc_store_mirror;
+void mpc_store_set_mirror(mpc_store *store, mpc_store_mirror mirror);
+const mpc_store_mirror *mpc_store_get_mirror(const mpc_store *store); /* NULL: none */
+mpc_status mpc_store_to_host(mpc_store *store);
+mpc_status mpc_store_to_device(mpc_store *store);
 
 typedef struct mpc_exec mpc_exec;
 struct mpc_memory_report;
+typedef enum mpc_record_state { MPC_RECORD_NONE, MPC_RECORD_PENDING, MPC_RECORD_READY, MPC_RECORD_FAILED } mpc_record_state;
+/* A step leaves a record: its outputs. Steps may run ahead of the host; records come in the order of steps. */
 typedef struct mpc_exec_vtable {
-    void *(*input)(mpc_exec *e, uint32_t index); /* where to write input `index`, storage bytes of its type */
-    const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes, valid until the next step of any executor of the store */
-    mpc_status (*step)(mpc_exec *e);
+    void *(*input)(mpc_exec *e, uint32_t index); /* where to write input `index` of the next step, storage bytes of its type; as it was
+                                                    written for the step before, unless `ahead` > 1 */
+    const void *(*output)(mpc_exec *e, uint32_t index); /* storage bytes of the current record, valid until the next call of `record`
+                                                           or, on devices with ahead = 1, the next step of any executor of the store */
+    mpc_status (*step)(mpc_exec *e); /* begins it; on devices with ahead = 1 it is finished on return and its record is current */
+    /* Makes the oldest record that wasn't fetched current: READY. Nothing was begun: NONE. Not finished: PENDING, or, with `wait`, waits.
+     * NULL on devices with ahead = 1: mpc_exec_record answers for them. */
+    mpc_record_state (*record)(mpc_exec *e, bool wait);
     void (*destroy)(mpc_exec *e);
     mpc_status (*find_nonfinite)(mpc_exec *e, mpc_str *what, mpc_loc *loc); /* through mpc_exec_find_nonfinite */
     void (*memory)(const mpc_exec *e, struct mpc_memory_report *report); /* through mpc_exec_memory */
 } mpc_exec_vtable;
 struct mpc_exec {
     const mpc_exec_vtable *vtable;
+    uint32_t ahead; /* steps that may be begun before a record is fetched; step() fails beyond it. 1: synchronous */
+    bool fetched;   /* ahead = 1: the last step's record was fetched (kept by mpc_exec_step and mpc_exec_record) */
     uint32_t input_count, output_count;
     const mpc_program_input *inputs; /* buffer ids meaningless for `ref` */
     const mpc_program_output *outputs;
@@ -52,12 +74,24 @@ typedef struct mpc_exec_options {
     const char *cache_dir; /* of compiled programs; NULL: $XDG_CACHE_HOME/mpc or ~/.cache/mpc */
     const char *compiler; /* NULL: $MPC_CC, then cc */
     bool no_onednn;
+    struct mpc_choices *choices; /* what was chosen by timing (runtime/choices.h); NULL: choose anew */
+    bool separate_buffers; /* cuda: one allocation per buffer instead of one arena, for tests that look for wrong addresses */
 } mpc_exec_options;
+
+/* step and record, for every device. */
+mpc_status mpc_exec_step(mpc_exec *e);
+mpc_record_state mpc_exec_record(mpc_exec *e, bool wait);
 
 /* Interprets. `g` is expanded; the graph must outlive the executor. */
 mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sink);
 /* Compiles (or finds in the cache), plans memory, makes library primitives. The program must outlive the executor. */
 mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink);
+/* Runs a program made for CUDA on the first NVIDIA GPU. The program must outlive the executor. */
+mpc_exec *mpc_cuda_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink);
+/* Compiles the kernels of several programs at once into the cache, so that loading them finds everything there. */
+mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, const mpc_exec_options *options, const mpc_sink *sink);
+/* Can `cuda` run here? false with a diagnostic that says what is missing and what to do. */
+bool mpc_cuda_available(const mpc_sink *sink);
 
 /* After a step that set `stop`: runs the launches (or nodes) again on the same inputs and names the first whose result holds a value that is
  * not finite. None: `what` stays empty. `what` gets "layer.0.fc1: linear gives inf at element 12; its inputs reach 3.1e38". */

@@ -13,6 +13,19 @@ mpc_status mpc_exec_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc) {
     return e->vtable->find_nonfinite(e, what, loc);
 }
 
+mpc_status mpc_exec_step(mpc_exec *e) {
+    mpc_status status = e->vtable->step(e);
+    if (status == MPC_OK) e->fetched = false;
+    return status;
+}
+
+mpc_record_state mpc_exec_record(mpc_exec *e, bool wait) {
+    if (e->vtable->record != NULL) return e->vtable->record(e, wait);
+    if (e->fetched) return MPC_RECORD_NONE;
+    e->fetched = true;
+    return MPC_RECORD_READY;
+}
+
 void mpc_exec_memory(const mpc_exec *e, mpc_memory_report *report) {
     memset(report, 0, sizeof *report);
     e->vtable->memory(e, report);

@@ -28,6 +28,7 @@ struct mpc_store {
     mpc_growing workspace;
     uint64_t control_offset, control_bytes;
     bool has_told;
+    mpc_store_mirror mirror; /* all NULL: none */
 };
 
 /* ---- elements ---- */
@@ -212,6 +213,7 @@ mpc_store *mpc_store_create(const mpc_graph *g, const mpc_sink *sink) {
 
 void mpc_store_destroy(mpc_store *store) {
     if (!store) return;
+    if (store->mirror.destroy) store->mirror.destroy(store->mirror.user);
     mpc_block_destroy(&store->block);
     mpc_growing_destroy(&store->workspace);
     if (store->index) mpc_map_destroy(store->index);
@@ -239,6 +241,8 @@ void *mpc_store_control(mpc_store *store, uint64_t *bytes) {
 }
 
 uint64_t mpc_store_bytes(const mpc_store *store) { return store->block.bytes; }
+
+void *mpc_store_base(mpc_store *store) { return store->block.data; }
 
 uint8_t *mpc_store_workspace(mpc_store *store, uint64_t bytes) { return mpc_growing_need(&store->workspace, bytes); }
 
@@ -277,8 +281,7 @@ static void init_entry(const mpc_store_entry *e, uint64_t seed) {
 mpc_status mpc_store_init(mpc_store *store, uint64_t seed) {
     for (uint32_t i = 0; i < store->count; i++)
         if (store->entries[i].entry.derived == MPC_FMT_none) init_entry(&store->entries[i].entry, seed);
-    mpc_store_derive(store);
-    return MPC_OK;
+    return mpc_store_derive(store);
 }
 
 /* f32 to bf16 and f16 are what all models have; the rest goes element by element. */
@@ -297,11 +300,28 @@ static void convert(const mpc_store_entry *from, const mpc_store_entry *to) {
     }
 }
 
-void mpc_store_derive(mpc_store *store) {
+mpc_status mpc_store_derive(mpc_store *store) {
     for (uint32_t i = 0; i < store->count; i++) {
         const mpc_store_entry *copy = &store->entries[i].entry;
         if (copy->derived == MPC_FMT_none) continue;
         const mpc_store_entry *master = mpc_store_find(store, copy->name, MPC_FMT_none);
         if (master && mpc_type_elements(&master->type) == mpc_type_elements(&copy->type)) convert(master, copy);
     }
+    return mpc_store_to_device(store);
+}
+
+/* ---- a copy on a device ---- */
+
+void mpc_store_set_mirror(mpc_store *store, mpc_store_mirror mirror) { store->mirror = mirror; }
+
+const mpc_store_mirror *mpc_store_get_mirror(const mpc_store *store) {
+    return store->mirror.to_host ? &store->mirror : NULL;
+}
+
+mpc_status mpc_store_to_host(mpc_store *store) {
+    return store->mirror.to_host ? store->mirror.to_host(store->mirror.user) : MPC_OK;
+}
+
+mpc_status mpc_store_to_device(mpc_store *store) {
+    return store->mirror.to_device ? store->mirror.to_device(store->mirror.user) : MPC_OK;
 }

@@ -10,6 +10,7 @@ mpc_buffer_class mpc_state_class(const char *role, mpc_format derived);
 /* The bytes of all states of class CONTROL. */
 void *mpc_store_control(mpc_store *store, uint64_t *bytes);
 uint64_t mpc_store_bytes(const mpc_store *store);
+void *mpc_store_base(mpc_store *store); /* entries' data lie in [base, base + bytes) */
 /* Memory that all executors of the store use in turn, at least `bytes`, touched; its address never changes. NULL: there
  * isn't so much. */
 uint8_t *mpc_store_workspace(mpc_store *store, uint64_t bytes);

@@ -75,6 +75,8 @@ static bool describe_ends(mpc_cpu_exec *x) {
     if (!types) return false;
     for (uint32_t i = 0; i < p->input_count; i++) types[i] = p->buffers[p->inputs[i].buffer].type;
     for (uint32_t i = 0; i < p->output_count; i++) types[p->input_count + i] = p->buffers[p->outputs[i].buffer].type;
+    x->base.ahead = 1;
+    x->base.fetched = true;
     x->base.input_count = p->input_count;
     x->base.output_count = p->output_count;
     x->base.inputs = p->inputs;

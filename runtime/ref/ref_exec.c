@@ -217,6 +217,8 @@ static bool describe_ends(ref_exec *r) {
         outputs[i] = (mpc_program_output){.name = mpc_sym_text(g->ctx, g->outputs[i].name)};
         types[g->input_count + i] = *mpc_value_type(g, g->outputs[i].value);
     }
+    r->base.ahead = 1;
+    r->base.fetched = true;
     r->base.input_count = g->input_count;
     r->base.output_count = g->output_count;
     r->base.inputs = inputs;

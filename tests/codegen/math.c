@@ -56,7 +56,7 @@ static const function functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 static void write_source(FILE *f) {
-    fputs(mpc_prelude_c_text, f);
+    fputs(mpc_text_prelude_c_h, f);
     for (int i = 0; i < FUNCTIONS; i++) {
         const char *name = functions[i].name;
         fprintf(f, "void map_%s(const float *a, const float *b, float *o, int64_t n) {\n    (void)b;\n", name);

@@ -1,0 +1,6 @@
+/* Convolutions in CUDA. */
+#include "codegen/loop.h"
+
+void mpc_cuda_conv(mpc_cg *cg, const mpc_node *n) {
+    mpc_cg_fail(cg, "no CUDA kernel yet for %s", mpc_op_get(cg->g->ctx, n->op)->name);
+}

@@ -1,0 +1,19 @@
+/* Executor of CUDA programs. */
+#include "runtime/cuda/cuda.h"
+#include "runtime/device.h"
+
+mpc_exec *mpc_cuda_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink) {
+    (void)program, (void)store, (void)options;
+    mpc_error(sink, "E620", "the cuda device is not built in");
+    return NULL;
+}
+
+mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, const mpc_exec_options *options, const mpc_sink *sink) {
+    (void)programs, (void)count, (void)options;
+    return mpc_error(sink, "E620", "the cuda device is not built in");
+}
+
+bool mpc_cuda_available(const mpc_sink *sink) {
+    mpc_error(sink, "E620", "the cuda device is not built in");
+    return false;
+}
