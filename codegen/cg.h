@@ -22,6 +22,7 @@ typedef struct mpc_cg {
     uint32_t *output_buffer;                  /* by output: a copy of a state's old value, MPC_NONE: the value's own */
     uint32_t workspace;                       /* buffer of partial results, which live from one launch to the next */
     uint64_t workspace_used, workspace_bytes; /* by the launches being made now; largest */
+    uint32_t parts;                           /* CUDA: bits of mpc_cg_part: what follows the prelude */
     mpc_status status;
 } mpc_cg;
 
@@ -58,6 +59,9 @@ void mpc_cg_free_args(mpc_cg_args *a);
 /* Body of a kernel: what stands between the braces; it sees p, n, f, begin, end, scratch. Equal bodies are one kernel.
  */
 uint32_t mpc_cg_add_kernel(mpc_cg *cg, const char *body, const mpc_cg_args *args, uint64_t scratch_bytes);
+/* Templates that only some kernels need: whoever adds such a kernel sets the bit in `parts`, and the program's prelude
+ * has the text. */
+typedef enum mpc_cg_part { MPC_CG_PART_CONV = 1, MPC_CG_PART_ATTENTION = 2 } mpc_cg_part;
 /* The same for CUDA: the body sees p, n, f, units, block, blocks (prelude.h). `note` may be NULL. */
 typedef struct mpc_cg_cuda_shape {
     uint32_t threads, shared_bytes;
@@ -120,5 +124,6 @@ bool mpc_cg_rounds(mpc_format format); /* values in lanes must be rounded to it:
 
 /* Preludes, embedded (CMakeLists.txt). */
 extern const char *const mpc_text_prelude_c_h, *const mpc_text_cuda_prelude_h, *const mpc_text_cuda_device_h;
+extern const char *const mpc_text_cuda_conv_h, *const mpc_text_cuda_attention_h;
 
 #endif

@@ -326,6 +326,18 @@ static void find_lower_bound(mpc_cg *cg) {
     }
 }
 
+/* The CUDA prelude and, after it, the templates that this program's kernels instantiate. */
+static const char *cuda_prelude(mpc_cg *cg) {
+    mpc_str text = {0};
+    mpc_str_append(&text, mpc_text_cuda_prelude_h);
+    if (cg->parts & MPC_CG_PART_CONV) mpc_str_append(&text, mpc_text_cuda_conv_h);
+    if (cg->parts & MPC_CG_PART_ATTENTION) mpc_str_append(&text, mpc_text_cuda_attention_h);
+    const char *copy = text.failed ? NULL : mpc_arena_strdup(cg->arena, mpc_str_cstr(&text));
+    if (copy == NULL) mpc_cg_no_memory(cg);
+    mpc_str_free(&text);
+    return copy;
+}
+
 static void finish(mpc_cg *cg) {
     mpc_program *p = cg->p;
     mpc_buffer *w = &cg->buffers.data[cg->workspace];
@@ -340,7 +352,7 @@ static void finish(mpc_cg *cg) {
     p->buffer_count = (uint32_t)cg->buffers.count;
     p->kernel_count = (uint32_t)cg->kernels.count;
     p->launch_count = (uint32_t)cg->launches.count;
-    p->prelude = cg->target == MPC_TARGET_C ? mpc_text_prelude_c_h : mpc_text_cuda_prelude_h;
+    p->prelude = cg->target == MPC_TARGET_C ? mpc_text_prelude_c_h : cuda_prelude(cg);
     p->device_header = cg->target == MPC_TARGET_C ? NULL : mpc_text_cuda_device_h;
     p->name = mpc_arena_strdup(cg->arena, mpc_sym_text(cg->g->ctx, cg->g->name));
     if (p->name == NULL) mpc_cg_no_memory(cg);

@@ -1,0 +1,1 @@
+/* Templates of attention kernels; follows prelude.h in programs that have one. */
