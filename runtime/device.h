@@ -90,6 +90,12 @@ mpc_exec *mpc_cpu_load(const mpc_program *program, mpc_store *store, const mpc_e
 mpc_exec *mpc_cuda_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink);
 /* Compiles the kernels of several programs at once into the cache, so that loading them finds everything there. */
 mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, const mpc_exec_options *options, const mpc_sink *sink);
+/* Where the time of a step goes: runs one step on the inputs of the next one, launch by launch, and fills `times` (one per launch of the
+ * program, in its order). It counts as a step: its record comes with mpc_exec_record. Slower than a step. */
+typedef struct mpc_launch_time {
+    double seconds; /* on the device */
+} mpc_launch_time;
+mpc_status mpc_cuda_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count);
 /* Can `cuda` run here? false with a diagnostic that says what is missing and what to do. */
 bool mpc_cuda_available(const mpc_sink *sink);
 

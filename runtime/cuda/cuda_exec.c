@@ -17,3 +17,8 @@ bool mpc_cuda_available(const mpc_sink *sink) {
     mpc_error(sink, "E620", "the cuda device is not built in");
     return false;
 }
+
+mpc_status mpc_cuda_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count) {
+    (void)e, (void)times, (void)count;
+    return MPC_FAILED;
+}
