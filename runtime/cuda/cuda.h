@@ -19,6 +19,8 @@ typedef struct mpc_nvrtc_api { /* libnvrtc */
 #include "runtime/cuda/nvrtc_symbols.def"
 #undef SYMBOL
 } mpc_nvrtc_api;
+struct mpc_lt_algo;
+struct mpc_lt_heuristic;
 typedef struct mpc_cublaslt_api { /* libcublasLt */
 #define SYMBOL(name, optional, result, arguments) result(*name) arguments;
 #include "runtime/cuda/cublaslt_symbols.def"
@@ -31,6 +33,7 @@ typedef struct mpc_cuda { /* an opened device */
     mpc_cublaslt_api cublaslt;
     struct mpc_dl *driver_library, *nvrtc_library, *cublaslt_library;
     void *lt_handle; /* cublasLtHandle_t */
+    uint32_t lt_epilogues_tried, lt_epilogues_good; /* one bit for each kind of fused epilogue (cublaslt_probe.c) */
     char name[128];  /* "NVIDIA H200" */
     int major, minor, processors;
     int driver_version, nvrtc_version, cublaslt_version; /* 13010: 13.1 */
