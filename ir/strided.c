@@ -102,7 +102,14 @@ static bool fits_matrix(const mpc_strided *s) {
            (unit_axis(s, s->rank - 1) || stride == 1);
 }
 
+/* A fused attention reads q, k, v and dy [b,t,h,d] with any strides but the last. */
+static bool fits_attention(const mpc_node *n, uint32_t i, const mpc_strided *s) {
+    bool multiplied = i < 3 || (n->op == MPC_OP_attention_grad && i == 5);
+    return multiplied && i < n->operand_count && s->rank == 4 && unit_axis(s, 3);
+}
+
 bool mpc_strided_fits_matmul(const mpc_graph *g, const mpc_node *n, uint32_t i, const mpc_strided *s) {
+    if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) return fits_attention(n, i, s);
     if (n->op == MPC_OP_linear) {
         bool is_result = i == n->operand_count;
         return i == 2 && !is_result ? false : fits_matrix(s);

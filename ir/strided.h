@@ -22,7 +22,7 @@ void mpc_strided_undo_transpose(const mpc_graph *g, const mpc_node *transpose, m
 /* Axes [first, last) as one axis of the given stride; false: they don't lie that way. 1 for no elements. */
 bool mpc_strided_collapse(const mpc_strided *s, uint32_t first, uint32_t last, int64_t *stride);
 /* Can a matmul read or write this as operand `i` of `n` (i = operand count: the result)? Row or column stride 1, at
- * most three batch axes. */
+ * most three batch axes. Attention that is kept as one op counts as a matmul; only its last axis must have stride 1. */
 bool mpc_strided_fits_matmul(const mpc_graph *g, const mpc_node *n, uint32_t i, const mpc_strided *s);
 
 #endif

@@ -101,9 +101,13 @@ static mpc_node_id *find_slot(merger *m, mpc_node_id id) {
     return &m->slots[at];
 }
 
+/* Attention may stay one op in a lowered graph (expand{keep=attention}). */
 static bool is_lowered(const mpc_graph *g) {
-    for (mpc_node_id id = 0; id < g->node_count; id++)
-        if (mpc_node_op(g, id)->kind == MPC_KIND_COMPOSITE) return false;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        mpc_op_id op = g->nodes[id].op;
+        bool kept = op == MPC_OP_attention || op == MPC_OP_attention_grad;
+        if (!kept && mpc_node_op(g, id)->kind == MPC_KIND_COMPOSITE) return false;
+    }
     return true;
 }
 

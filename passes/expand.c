@@ -1,6 +1,9 @@
 /* Composite ops become primitives: one walk that copies what is primitive and calls the rule (passes/expand_*.c) of
  * what isn't. Rules build primitives only, so one walk is enough. Primitives keep the composite's place and reason, and
- * its name as origin; the value that replaces a result keeps the result's name and format. */
+ * its name as origin; the value that replaces a result keeps the result's name and format. What option `keep` names is
+ * copied like a primitive, and opaque to all that follows. */
+#include <string.h>
+
 #include "passes/expand_build.h"
 #include "passes/passes.h"
 
@@ -59,20 +62,21 @@ static bool *find_used(mpc_rewrite *rw) {
 }
 
 /* Of several results, those that nobody reads may be left out by the rule. */
-static void expand_or_copy(mpc_rewrite *rw, mpc_node_id id, const bool *used) {
+static void expand_or_copy(mpc_rewrite *rw, mpc_node_id id, const bool *used, bool keep_attention) {
     const mpc_node *n = &rw->in->nodes[id];
-    if (mpc_op_get(rw->in->ctx, n->op)->expand == NULL) mpc_rewrite_copy_node(rw, id);
+    bool kept = keep_attention && mpc_attention_fuses(rw->in, n);
+    if (kept || mpc_op_get(rw->in->ctx, n->op)->expand == NULL) mpc_rewrite_copy_node(rw, id);
     else mpc_expand_composite(rw, n, used + n->result_begin, false);
 }
 
 mpc_graph *mpc_pass_expand(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     mpc_rewrite rw;
-    (void)options;
+    bool keep_attention = options != NULL && strcmp(mpc_option_str(options, "keep"), "attention") == 0;
     (void)env;
     if (!mpc_rewrite_begin(&rw, in)) return NULL;
     const bool *used = find_used(&rw);
     for (mpc_node_id id = 0; used != NULL && id < in->node_count && !mpc_builder_failed(rw.b); id++)
-        expand_or_copy(&rw, id, used);
+        expand_or_copy(&rw, id, used, keep_attention);
     mpc_build_copy_ends(rw.b, in, rw.map);
     return mpc_rewrite_finish(&rw);
 }

@@ -49,6 +49,9 @@ int main(void) {
                                             "cse,fold,fold-casts,cse,fold,dce"};
     static const char *const primitive[] = {"dce,expand,dce", "dce,expand,fold,dce", "fold,cse,dce,expand,cse,dce",
                                             "dce,expand,@clean,fold-casts,dce", "@clean,fold-casts,@lower"};
+    /* Attention evaluated as one op and as its expansion differ in the last bits; among themselves they must not. */
+    static const char *const kept[] = {"dce,expand{keep=attention}", "@clean,expand{keep=attention},@clean,fold-casts",
+                                       "@clean,fold-casts,@lower{expand.keep=attention}"};
     for (size_t m = 0; m < 3; m++)
         for (size_t f = 0; f < 3; f++) {
             mpc_str front = {0};
@@ -58,6 +61,7 @@ int main(void) {
                            f == 2 ? "dynamic" : "none", formats[f]);
             agree(models[m], mpc_str_cstr(&front), composite, sizeof composite / sizeof *composite);
             agree(models[m], mpc_str_cstr(&front), primitive, sizeof primitive / sizeof *primitive);
+            agree(models[m], mpc_str_cstr(&front), kept, sizeof kept / sizeof *kept);
             mpc_str_free(&front);
         }
     return check_result();
