@@ -92,6 +92,8 @@ template <int Pending> MPC_FN void mpc_copy_async_wait() { asm volatile("cp.asyn
 /* --- numbers --- */
 MPC_FN uint32_t mpc_bits(float x) { return __float_as_uint(x); }
 MPC_FN float mpc_float(uint32_t bits) { return __uint_as_float(bits); }
+MPC_FN uint64_t mpc_bits64(double x) { return (uint64_t)__double_as_longlong(x); }
+MPC_FN double mpc_double(uint64_t bits) { return __longlong_as_double((int64_t)bits); }
 MPC_FN float mpc_fma1(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 MPC_FN float mpc_sqrt1(float a) { return __fsqrt_rn(a); }
 MPC_FN float mpc_div1(float a, float b) { return __fdiv_rn(a, b); }
