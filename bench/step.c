@@ -63,7 +63,7 @@ static double time_graph(bench_case *c, const char *text) {
     mpc_graph *g = mpc_graph_parse(s->ctx, file);
     mpc_pass_env env = {.ctx = s->ctx};
     mpc_graph *low = g ? mpc_pipeline_run(g, "@lower", &env, NULL) : NULL;
-    mpc_program *program = low ? mpc_session_program(low) : NULL;
+    mpc_program *program = low ? mpc_device_program(MPC_DEVICE_CPU, low) : NULL;
     mpc_store *store = program ? mpc_store_create(low, s->sink) : NULL;
     mpc_exec *e = store ? mpc_cpu_load(program, store, &s->exec_options, s->sink) : NULL;
     if (!e) die("measuring");

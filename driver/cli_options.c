@@ -23,7 +23,7 @@ typedef struct option_row {
 #define AT(field) offsetof(mpc_options, field)
 static const option_row OPTIONS[] = {
     {"--precision", "f32|tf32|bf16|f16", SHORTHAND, 0, MPC_OPT_MODEL, "number format of the training"},
-    {"--device", "cpu|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
+    {"--device", "cpu|cuda|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
     {"--threads", "N", INTEGER, AT(threads), MPC_OPT_MODEL, "threads (default: all cores); never changes a result"},
     {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
     {"--batch", "N", SHORTHAND, 0, MPC_OPT_MODEL, "rows of a step"},

@@ -23,7 +23,7 @@ static bool put(const mpc_session *s, const char *folder, const char *name, cons
 
 static bool emit(mpc_session *s, const program_text *t) {
     mpc_graph *g = mpc_session_graph(s, t->phase, s->train->batch, MPC_STAGE_FINAL);
-    mpc_program *program = g ? mpc_session_program(g) : NULL;
+    mpc_program *program = g ? mpc_device_program(s->device, g) : NULL;
     bool ok = program != NULL;
     if (ok) {
         mpc_str source = {0}, listing = {0};

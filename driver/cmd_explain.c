@@ -123,7 +123,7 @@ static void print_memory_json(const mpc_program *p) {
 
 static bool explain_memory(mpc_session *s) {
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_FINAL);
-    mpc_program *program = g ? mpc_session_program(g) : NULL;
+    mpc_program *program = g ? mpc_device_program(s->device, g) : NULL;
     bool ok = program != NULL;
     if (ok && s->cli->options->json) print_memory_json(program);
     else if (ok) print_memory(program, s->train->batch);

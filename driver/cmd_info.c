@@ -13,7 +13,7 @@ static void print_json(const char *text) {
         json_array_append_new(found, json_stringn(at, length));
         at += length + (at[length] == '\n');
     }
-    json_t *all = json_pack("{s:s, s:[s, s], s:o}", "version", MPC_VERSION, "devices", "cpu", "ref", "found", found);
+    json_t *all = json_pack("{s:s, s:[s, s, s], s:o}", "version", MPC_VERSION, "devices", "cpu", "cuda", "ref", "found", found);
     if (all) json_dumpf(all, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(all);
@@ -23,7 +23,7 @@ int mpc_cmd_info(mpc_cli *cli) {
     mpc_str text = {0};
     mpc_runtime_info(&text);
     if (cli->options->json) print_json(mpc_str_cstr(&text));
-    else printf("mpc %s\ndevices: cpu, ref\n%s", MPC_VERSION, mpc_str_cstr(&text));
+    else printf("mpc %s\ndevices: cpu, cuda, ref\n%s", MPC_VERSION, mpc_str_cstr(&text));
     mpc_str_free(&text);
     return MPC_EXIT_DONE;
 }

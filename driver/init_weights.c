@@ -150,7 +150,7 @@ bool mpc_init_weights(mpc_session *s) {
         mpc_str_free(&name);
         list_missing(s, &l);
         ok = judge_lists(s, &l);
-        mpc_store_derive(s->store);
+        ok = mpc_store_derive(s->store) == MPC_OK && ok;
     } else if (file) mpc_error(s->sink, "E901", "out of memory");
     mpc_free(l.filled);
     mpc_str_free(&l.fresh);

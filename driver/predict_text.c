@@ -121,7 +121,7 @@ static bool next_token(sampler *p, int64_t index) {
     int32_t *in = e->vtable->input(e, p->input);
     memset(in, 0, (size_t)p->window * sizeof *in);
     memcpy(in, p->tokens + p->count - n, (size_t)n * sizeof *in);
-    if (e->vtable->step(e) != MPC_OK) return false;
+    if (!mpc_step_run(p->step)) return false;
     const mpc_type *type = &e->output_types[p->output];
     int64_t positions = mpc_type_elements(type) / p->classes;
     int64_t at = (positions == 1 ? 0 : n - 1) * p->classes;

@@ -22,12 +22,18 @@ bool mpc_split_find(const char *name, mpc_split *split) {
     return false;
 }
 
+static const char *const DEVICES[] = {"cpu", "ref", "cuda"};
+
+const char *mpc_device_name(mpc_device_kind device) { return DEVICES[device]; }
+
 static bool choose_device(mpc_session *s) {
     const char *name = s->cli->options->device;
     s->exec_options.threads = (unsigned)s->cli->options->threads;
-    s->device = strcmp(name, "ref") == 0 ? MPC_DEVICE_REF : MPC_DEVICE_CPU;
-    if (s->device == MPC_DEVICE_REF || strcmp(name, "cpu") == 0) return true;
-    mpc_error(s->sink, "E356", "there is no device `%s` here; this build has cpu and ref", name);
+    for (size_t i = 0; i < sizeof DEVICES / sizeof *DEVICES; i++) {
+        s->device = (mpc_device_kind)i;
+        if (strcmp(name, DEVICES[i]) == 0) return true;
+    }
+    mpc_error(s->sink, "E356", "there is no device `%s`; there are cpu, cuda and ref", name);
     return false;
 }
 

@@ -19,7 +19,8 @@ typedef enum mpc_split {
 const char *mpc_split_name(mpc_split split);
 bool mpc_split_find(const char *name, mpc_split *split);
 
-typedef enum mpc_device_kind { MPC_DEVICE_CPU, MPC_DEVICE_REF } mpc_device_kind;
+typedef enum mpc_device_kind { MPC_DEVICE_CPU, MPC_DEVICE_REF, MPC_DEVICE_CUDA } mpc_device_kind;
+const char *mpc_device_name(mpc_device_kind device);
 
 typedef struct mpc_session {
     mpc_cli *cli;
@@ -39,7 +40,7 @@ typedef struct mpc_session {
     mpc_assignment *assignment;
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
-    bool device_settled; /* with a compiler where it needs one, or replaced by `ref` */
+    bool device_settled; /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
     mpc_exec_options exec_options;
     double total_updates; /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;
@@ -97,15 +98,18 @@ typedef struct mpc_step { /* one phase at one batch size, ready to run */
 mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc_stage stage);
 /* Fills the assignment from the nominal training graph, for commands that don't train. */
 bool mpc_session_assign(mpc_session *s);
-mpc_program *mpc_session_program(const mpc_graph *final); /* NULL after diagnostics */
+/* What a device runs, also where there is none; NULL after diagnostics. `ref` has no programs: C for it. */
+mpc_program *mpc_device_program(mpc_device_kind device, const mpc_graph *final);
 /* Elaborates, compiles and loads. Makes the session's store if there is none. */
 mpc_step *mpc_step_create(mpc_session *s, mpc_phase phase, int64_t batch);
 void mpc_step_destroy(mpc_step *step);
 /* Checks a dataset against the step's inputs. */
 bool mpc_step_bind(mpc_step *step, mpc_dataset *d);
-/* Fills the inputs from `step->batch` rows of a dataset bound to a step of the same phase. */
+/* Fills all inputs of the next step, from `step->batch` rows of a dataset bound to a step of the same phase; control inputs with 0. */
 void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
-void mpc_step_set_flush(mpc_step *step, bool flush);
+void mpc_step_set_flush(mpc_step *step, bool flush); /* after feeding */
+/* One step from begin to end: its outputs can be read. */
+bool mpc_step_run(mpc_step *step);
 uint32_t mpc_step_output(const mpc_step *step, const char *name); /* MPC_NONE: none */
 /* Scalar outputs as numbers; `fallback` when index is MPC_NONE. */
 double mpc_step_scalar(mpc_step *step, uint32_t index, double fallback);

@@ -82,8 +82,8 @@ static bool map_inputs(mpc_step *step) {
     return true;
 }
 
-mpc_program *mpc_session_program(const mpc_graph *final) {
-    mpc_codegen_options options = {.target = MPC_TARGET_C};
+mpc_program *mpc_device_program(mpc_device_kind device, const mpc_graph *final) {
+    mpc_codegen_options options = {.target = device == MPC_DEVICE_CUDA ? MPC_TARGET_CUDA : MPC_TARGET_C};
     return mpc_codegen(final, &options);
 }
 
@@ -102,9 +102,10 @@ static bool load_device(mpc_step *step) {
         step->exec = mpc_ref_load(step->graph, s->store, s->sink);
         return step->exec != NULL;
     }
-    step->program = mpc_session_program(step->graph);
+    step->program = mpc_device_program(s->device, step->graph);
     if (!step->program) return false;
-    step->exec = mpc_cpu_load(step->program, s->store, &s->exec_options, s->sink);
+    step->exec = s->device == MPC_DEVICE_CUDA ? mpc_cuda_load(step->program, s->store, &s->exec_options, s->sink)
+                                              : mpc_cpu_load(step->program, s->store, &s->exec_options, s->sink);
     return step->exec != NULL;
 }
 
@@ -138,9 +139,10 @@ static mpc_store *make_store(const mpc_step *step) {
 }
 
 /* Without a compiler the cpu device can't run: everything is interpreted then, said once and before the first step is
- * lowered, since `ref` takes another form of the graph. */
-static void settle_device(mpc_session *s) {
-    if (s->device_settled) return;
+ * lowered, since `ref` takes another form of the graph. Who asked for a GPU gets it or an error. */
+static bool settle_device(mpc_session *s) {
+    if (s->device_settled) return true;
+    if (s->device == MPC_DEVICE_CUDA && !mpc_cuda_available(s->sink)) return false;
     s->device_settled = true;
     const char *compiler = s->exec_options.compiler;
     mpc_str version = {0};
@@ -152,11 +154,12 @@ static void settle_device(mpc_session *s) {
                  mpc_compiler_command(compiler));
     }
     mpc_str_free(&version);
+    return true;
 }
 
 static bool build_step(mpc_step *step) {
     mpc_session *s = step->session;
-    settle_device(s);
+    if (!settle_device(s)) return false;
     mpc_stage stage = s->device == MPC_DEVICE_REF ? MPC_STAGE_LOWERED : MPC_STAGE_FINAL;
     step->graph = mpc_session_graph(s, step->phase, step->batch, stage);
     if (!step->graph) return false;
@@ -198,6 +201,11 @@ void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows) {
     for (uint32_t i = 0; i < e->input_count; i++)
         if (step->field_of[i] != MPC_NONE)
             mpc_dataset_gather(d, step->field_of[i], rows, step->batch, e->vtable->input(e, i));
+        else memset(e->vtable->input(e, i), 0, (size_t)mpc_type_bytes(&e->input_types[i]));
+}
+
+bool mpc_step_run(mpc_step *step) {
+    return mpc_exec_step(step->exec) == MPC_OK && mpc_exec_record(step->exec, true) == MPC_RECORD_READY;
 }
 
 void mpc_step_set_flush(mpc_step *step, bool flush) {

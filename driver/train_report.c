@@ -38,7 +38,7 @@ bool mpc_report_run(mpc_trainer *t) {
     grouped(elements, count);
     double bytes = memory_bytes(t);
     fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
-            t->train->precision, s->device == MPC_DEVICE_REF ? "ref" : "cpu", bytes < 1e6 ? 3 : 1, bytes / 1e6,
+            t->train->precision, mpc_device_name(s->device), bytes < 1e6 ? 3 : 1, bytes / 1e6,
             t->train->seed, t->folder.path.data);
     if (t->cursor.step > 0) {
         fprintf(stderr, "going on after step %" PRIu64 "\n", t->cursor.step);
@@ -48,7 +48,7 @@ bool mpc_report_run(mpc_trainer *t) {
     mpc_log_int(&t->log, "schema", 1);
     mpc_log_text(&t->log, "model", mpc_model_name(s->model));
     mpc_log_text(&t->log, "precision", t->train->precision);
-    mpc_log_text(&t->log, "device", s->device == MPC_DEVICE_REF ? "ref" : "cpu");
+    mpc_log_text(&t->log, "device", mpc_device_name(s->device));
     mpc_log_int(&t->log, "seed", (int64_t)t->train->seed);
     mpc_log_int(&t->log, "parameters", (int64_t)elements);
     mpc_log_int(&t->log, "rows", mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]));

@@ -2,6 +2,7 @@
 #ifndef MPC_DRIVER_TRAINER_H
 #define MPC_DRIVER_TRAINER_H
 
+#include "driver/flight.h"
 #include "driver/progress.h"
 #include "driver/run_folder.h"
 #include "driver/run_log.h"
@@ -34,7 +35,9 @@ typedef struct mpc_trainer {
     uint32_t *order;                    /* rows of this epoch */
     uint64_t order_epoch;
     bool has_order;
-    mpc_cursor cursor; /* step: windows that ended; row: next row of the epoch */
+    mpc_flight flight;
+    mpc_position begun;   /* after the last step that was begun; ahead of `cursor` by what is in flight */
+    mpc_cursor cursor; /* after the last window that was accounted for. step: windows that ended; row: next row of the epoch */
     mpc_totals window, since_eval, evaluated;
     mpc_best best;
     uint64_t saved_step; /* the newest checkpoint's; UINT64_MAX: none */
@@ -47,7 +50,7 @@ typedef struct mpc_trainer {
     double scale;       /* as of the last record; 0: none */
     mpc_recent recent;
     bool warned_of_skips;
-    bool stopped;       /* the device refuses to go on */
+    mpc_runner *stopped; /* whose step set `stop`: the device refuses to go on; NULL */
     const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
 } mpc_trainer;
 
@@ -55,6 +58,13 @@ bool mpc_trainer_init(mpc_trainer *t, mpc_session *s);
 void mpc_trainer_deinit(mpc_trainer *t);
 /* Trains to the end, a signal, or a stop; then evaluates the test split. Exit status. */
 int mpc_trainer_run(mpc_trainer *t);
+
+/* ---- train_window.c ---- */
+/* Begins the steps of the next window, as far as the device takes them without a record being read; accounts for steps that are
+ * done on the way. Ends early when `stopped` is found. */
+bool mpc_trainer_begin_window(mpc_trainer *t);
+/* Accounts for the steps that are done, or, with `wait`, for all that were begun, up to one that stopped the training. */
+bool mpc_trainer_account(mpc_trainer *t, bool wait);
 
 /* ---- train_checkpoint.c ---- */
 bool mpc_trainer_save(mpc_trainer *t, bool is_best);

@@ -1,0 +1,91 @@
+/* What a training needs before its first step: data, the monitored figure, the nominal step, states. The nominal training step comes
+ * before every other one, since it decides the formats. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "driver/trainer.h"
+
+static bool out_of_memory(const mpc_trainer *t) {
+    mpc_error(t->session->sink, "E901", "out of memory");
+    return false;
+}
+
+static bool open_splits(mpc_trainer *t) {
+    for (int i = 0; i <= MPC_SPLIT_TEST; i++) {
+        bool missing;
+        t->data[i] = mpc_session_split(t->session, (mpc_split)i, &missing);
+        if (!t->data[i] && !missing) return false;
+        if (t->data[i] || i != MPC_SPLIT_TRAIN) continue;
+        mpc_error(t->session->sink, "E355", "the data section has no `train`: there is nothing to train on");
+        return false;
+    }
+    mpc_session_learn_facts(t->session, t->data[MPC_SPLIT_TRAIN]);
+    return mpc_session_plan_length(t->session, t->data[MPC_SPLIT_TRAIN]);
+}
+
+static bool known_figure(const mpc_trainer *t, const char *name) {
+    double value;
+    bool higher;
+    return mpc_totals_find(&t->window, name, &value, &higher);
+}
+
+/* "valid.accuracy" -> split and figure. */
+static bool choose_monitor(mpc_trainer *t) {
+    const char *text = t->train->monitor;
+    t->monitor_split = t->data[MPC_SPLIT_VALID] ? MPC_SPLIT_VALID : MPC_SPLIT_TRAIN;
+    t->monitor = "loss";
+    if (!text[0]) return true;
+    const char *dot = strchr(text, '.');
+    char split[16] = "";
+    if (dot && dot - text < (int)sizeof split) memcpy(split, text, (size_t)(dot - text));
+    mpc_split found = MPC_SPLIT_PREDICT;
+    bool ok =
+        dot && mpc_split_find(split, &found) && found <= MPC_SPLIT_VALID && t->data[found] && known_figure(t, dot + 1);
+    if (!ok) {
+        mpc_error(t->session->sink, "E354", "monitor = %s names no figure of the training or valid split", text);
+        return false;
+    }
+    t->monitor_split = found;
+    t->monitor = dot + 1;
+    return true;
+}
+
+static bool prepare_steps(mpc_trainer *t) {
+    mpc_session *s = t->session;
+    int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
+    mpc_runner *nominal =
+        mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
+    if (!nominal) return false;
+    for (int i = 0; i <= MPC_SPLIT_TEST; i++)
+        if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;
+    return mpc_store_init(s->store, s->train->seed) == MPC_OK;
+}
+
+bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
+    *t = (mpc_trainer){.session = s,
+                       .train = s->train,
+                       .runners = {.session = s},
+                       .log = {.fd = -1},
+                       .reason = "length",
+                       .saved_step = UINT64_MAX};
+    t->cursor.seed = s->train->seed;
+    double begin = mpc_now();
+    if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) ||
+        !mpc_totals_init(&t->evaluated, s->model))
+        return out_of_memory(t);
+    if (!open_splits(t) || !choose_monitor(t) || !prepare_steps(t)) return false;
+    t->prepare_seconds = mpc_now() - begin;
+    t->order = mpc_alloc((size_t)mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]) * sizeof *t->order);
+    return t->order ? true : out_of_memory(t);
+}
+
+void mpc_trainer_deinit(mpc_trainer *t) {
+    mpc_runners_deinit(&t->runners);
+    mpc_log_close(&t->log);
+    mpc_run_folder_free(&t->folder);
+    mpc_totals_deinit(&t->window);
+    mpc_totals_deinit(&t->since_eval);
+    mpc_totals_deinit(&t->evaluated);
+    mpc_free(t->order);
+    mpc_free((void *)(uintptr_t)t->cursor.extra);
+}
