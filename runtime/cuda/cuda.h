@@ -38,12 +38,17 @@ typedef struct mpc_cuda { /* an opened device */
     int major, minor, processors;
     int driver_version, nvrtc_version, cublaslt_version; /* 13010: 13.1 */
     uint64_t memory_total, memory_free; /* bytes, when opened */
+    int device;                          /* ordinal */
     void *context, *stream;
 } mpc_cuda;
 
 /* Library, driver, device, context and stream; errors E62x say what is missing and what to do. NULL on failure. */
 mpc_cuda *mpc_cuda_open(const mpc_sink *sink);
-void mpc_cuda_close(mpc_cuda *cuda);
+void mpc_cuda_close(mpc_cuda *cuda); /* NULL is fine */
+/* The same without context, stream and cuBLASLt: what compiling needs. Close it, too. */
+mpc_cuda *mpc_cuda_open_compiler(const mpc_sink *sink);
+/* Lines for people: device and libraries, or what is missing. */
+void mpc_cuda_describe(mpc_str *out);
 /* One error line from a driver result: "cuMemAlloc failed: out of memory (2): ...". Always returns MPC_FAILED-like status. */
 mpc_status mpc_cuda_error(const mpc_cuda *cuda, const mpc_sink *sink, const char *call, int result);
 
