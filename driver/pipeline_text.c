@@ -74,7 +74,10 @@ void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stag
     mpc_str_printf(out, "autocast{format=%s solver=%s}", t->precision, t->solver);
     if (stage == MPC_STAGE_DECIDED) return;
     mpc_str_append(out, ",insert-casts,master-weights");
-    if (stage >= MPC_STAGE_LOWERED) mpc_str_append(out, ",@clean,fold-casts,expand,@clean");
+    if (stage >= MPC_STAGE_LOWERED) {
+        const char *kept = s->device == MPC_DEVICE_CUDA ? "{keep=attention}" : ""; /* it has a kernel for the whole op */
+        mpc_str_printf(out, ",@clean,fold-casts,expand%s,@clean", kept);
+    }
     if (stage >= MPC_STAGE_FUSED) mpc_str_append(out, ",fuse");
     if (stage >= MPC_STAGE_FINAL) mpc_str_append(out, ",schedule,memory");
 }

@@ -12,27 +12,33 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-/* run.json of the run that `from` names: its folder, its checkpoints, or a checkpoint or pointer among these. */
+static bool has_run(const char *folder, size_t length, const char *up, mpc_str *out) {
+    mpc_str_clear(out);
+    mpc_str_printf(out, "%.*s/%srun.json", (int)length, folder, up);
+    if (out->failed || access(out->data, F_OK) != 0) return false;
+    mpc_str_clear(out);
+    mpc_str_printf(out, "%.*s/%s", (int)length, folder, up);
+    return !out->failed;
+}
+
+bool mpc_run_find(const char *from, mpc_str *folder) {
+    size_t length = strlen(from);
+    if (length > 1 && from[length - 1] == '/') length--;
+    if (has_run(from, length, "", folder) || has_run(from, length, "../", folder) ||
+        has_run(from, length, "../../", folder))
+        return true;
+    const char *slash = strrchr(from, '/'); /* `from` is the file checkpoints/best */
+    return slash && has_run(from, (size_t)(slash - from), "../", folder);
+}
+
 static json_t *read_run(const char *from) {
-    static const char *const levels[] = {"", "../", "../../"};
-    mpc_str path = {0}, folder = {0};
+    mpc_str path = {0};
     json_t *run = NULL;
-    const char *slash = strrchr(from, '/');
-    if (slash && !slash[1]) mpc_str_append_n(&folder, from, (size_t)(slash - from));
-    else mpc_str_append(&folder, from);
-    for (size_t i = 0; i < 3 && !run && !folder.failed; i++) {
-        mpc_str_clear(&path);
-        mpc_str_printf(&path, "%s/%srun.json", mpc_str_cstr(&folder), levels[i]);
-        if (!path.failed) run = json_load_file(path.data, 0, NULL);
-    }
-    slash = run ? NULL : strrchr(mpc_str_cstr(&folder), '/'); /* `folder` is the file checkpoints/best */
-    if (slash) {
-        mpc_str_clear(&path);
-        mpc_str_printf(&path, "%.*s/../run.json", (int)(slash - folder.data), folder.data);
+    if (mpc_run_find(from, &path)) {
+        mpc_str_append(&path, "run.json");
         if (!path.failed) run = json_load_file(path.data, 0, NULL);
     }
     mpc_str_free(&path);
-    mpc_str_free(&folder);
     return run;
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "driver/run_recall.h"
+#include "runtime/choices.h"
 #include "runtime/data/dataset_impl.h"
 
 static const char *const SPLITS[] = {"train", "valid", "test", "predict"};
@@ -56,11 +57,13 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
                        .verify_each = cli->options->verify_each,
                        .time_passes = cli->options->time_passes};
     if (!choose_device(s)) return false;
+    if (s->device == MPC_DEVICE_CUDA) s->exec_options.choices = mpc_choices_create();
     uint32_t file = read_model_file(s);
     if (!file) return false;
     s->ctx = mpc_context_create(s->sink, s->sources);
     s->assignment = mpc_assignment_create();
-    if (!s->ctx || !s->assignment || !mpc_overrides_make(cli->options, &s->overrides)) {
+    bool whole = s->device != MPC_DEVICE_CUDA || s->exec_options.choices;
+    if (!whole || !s->ctx || !s->assignment || !mpc_overrides_make(cli->options, &s->overrides)) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }
@@ -83,6 +86,7 @@ void mpc_session_close(mpc_session *s) {
     mpc_model_destroy(s->model);
     mpc_context_destroy(s->ctx);
     mpc_overrides_free(&s->overrides);
+    mpc_choices_destroy(s->exec_options.choices);
 }
 
 void mpc_session_count_parameters(mpc_session *s, uint64_t *tensors, uint64_t *elements) {

@@ -41,7 +41,7 @@ typedef struct mpc_session {
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
     bool device_settled; /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
-    mpc_exec_options exec_options;
+    mpc_exec_options exec_options; /* owns its `choices`: NULL but on `cuda` */
     double total_updates; /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;
     bool verify_each, time_passes;
@@ -51,6 +51,12 @@ typedef struct mpc_session {
 /* Reads and loads the model file of the command line. false after diagnostics. */
 bool mpc_session_open(mpc_session *s, mpc_cli *cli);
 void mpc_session_close(mpc_session *s);
+
+/* ---- what was chosen by timing (run_choices.c); nothing to do but on `cuda` ---- */
+/* Takes the choices of the run that `from` names, before the first step is made. */
+bool mpc_session_load_choices(mpc_session *s, const char *from);
+/* Writes choices.txt into the folder of a run when there are new ones. */
+bool mpc_session_save_choices(mpc_session *s, const char *folder);
 
 /* ---- data (session_data.c) ---- */
 /* The dataset of a split, opened on first use with everything it depends on; NULL with *missing set when the file has

@@ -77,7 +77,7 @@ static bool prune(mpc_trainer *t, const char *last) {
 
 bool mpc_trainer_save(mpc_trainer *t, bool is_best) {
     if (t->saved_step == t->cursor.step && !is_best) return true;
-    if (mpc_log_flush(&t->log) != MPC_OK) return false;
+    if (mpc_log_flush(&t->log) != MPC_OK || !mpc_session_save_choices(t->session, t->folder.path.data)) return false;
     char *extra = extra_text(t), name[32];
     if (!extra) {
         mpc_error(t->session->sink, "E901", "out of memory");

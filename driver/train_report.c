@@ -306,7 +306,8 @@ bool mpc_report_end(mpc_trainer *t) {
     mpc_log_int(&t->log, "step", (int64_t)t->cursor.step);
     if (t->best.known) mpc_log_int(&t->log, "best_step", (int64_t)t->best.step);
     mpc_log_fixed(&t->log, "time_s", mpc_now() - t->started, 3);
-    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK && report_profile(t);
+    return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK &&
+           mpc_session_save_choices(t->session, t->folder.path.data) && report_profile(t);
 }
 
 static const char *cause_of_stop(mpc_trainer *t) {

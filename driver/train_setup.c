@@ -53,6 +53,8 @@ static bool choose_monitor(mpc_trainer *t) {
 static bool prepare_steps(mpc_trainer *t) {
     mpc_session *s = t->session;
     int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
+    const char *resumed = s->cli->options->resume;
+    if (resumed && !mpc_session_load_choices(s, resumed)) return false;
     mpc_runner *nominal =
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal) return false;
