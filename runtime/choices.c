@@ -1,5 +1,6 @@
-/* What timing chose, as text by key. A set has one owner, the device and library it was made on: choices of another one are refused,
- * never dropped, since they decide bits. The file is the owner's line and the choices sorted by key, so equal sets are equal files. */
+/* What timing chose, as text by key. A set has one owner, the device and library it was made on: choices of another one
+ * are refused, never dropped, since they decide bits. The file is the owner's line and the choices sorted by key, so
+ * equal sets are equal files. */
 #include "runtime/choices.h"
 
 #include <errno.h>
@@ -63,7 +64,8 @@ const char *mpc_choices_get(const mpc_choices *c, const char *key) {
 
 /* A line of the file holds both. */
 static bool fits_a_line(const char *key, const char *value) {
-    return key[0] != '\0' && strcmp(key, owner_key) != 0 && strpbrk(key, "\t\r\n") == NULL && strpbrk(value, "\r\n") == NULL;
+    return key[0] != '\0' && strcmp(key, owner_key) != 0 && strpbrk(key, "\t\r\n") == NULL &&
+           strpbrk(value, "\r\n") == NULL;
 }
 
 bool mpc_choices_set(mpc_choices *c, const char *key, const char *value) {
@@ -96,9 +98,10 @@ static mpc_status read_line(mpc_choices *c, char *line, const char *path, uint32
     *tab = '\0';
     if (number == 1) {
         if (strcmp(line, owner_key) != 0) return mpc_error(sink, "E364", "%s, line 1 doesn't name the owner", path);
-        return mpc_choices_claim(c, tab + 1, sink);
+        return tab[1] == '\0' ? MPC_OK : mpc_choices_claim(c, tab + 1, sink); /* saved before any claim */
     }
-    if (mpc_choices_get(c, line) != NULL) return mpc_error(sink, "E364", "%s, line %u: a second `%s`", path, number, line);
+    if (mpc_choices_get(c, line) != NULL)
+        return mpc_error(sink, "E364", "%s, line %u: a second `%s`", path, number, line);
     if (!fits_a_line(line, tab + 1)) return mpc_error(sink, "E364", "%s, line %u: not a key and a value", path, number);
     return mpc_choices_set(c, line, tab + 1) ? MPC_OK : MPC_NO_MEMORY;
 }
@@ -111,7 +114,8 @@ static mpc_status read_lines(mpc_choices *c, mpc_str *text, const char *path, co
         number++;
         if (stop == NULL) return mpc_error(sink, "E364", "%s, line %u is cut off", path, number);
         *stop = '\0';
-        if (strlen(line) != (size_t)(stop - line)) return mpc_error(sink, "E364", "%s, line %u holds a zero byte", path, number);
+        if (strlen(line) != (size_t)(stop - line))
+            return mpc_error(sink, "E364", "%s, line %u holds a zero byte", path, number);
         mpc_status status = read_line(c, line, path, number, sink);
         if (status != MPC_OK) return status;
         line = stop + 1;
@@ -140,7 +144,9 @@ mpc_status mpc_choices_load(mpc_choices *c, const char *path, const mpc_sink *si
     return status;
 }
 
-static int compare_keys(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_keys(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static void print_choices(const mpc_choices *c, mpc_str *out) {
     size_t count = mpc_map_count(c->index);
