@@ -5,6 +5,7 @@
 #include "runtime/cpu/cpu_model.h"
 #include "runtime/cpu/jit.h"
 #include "runtime/cpu/onednn.h"
+#include "runtime/cuda/cuda.h"
 #include "runtime/device.h"
 
 static void describe_cpu(mpc_str *out) {
@@ -34,4 +35,5 @@ void mpc_runtime_info(mpc_str *out) {
     describe_cpu(out);
     describe_onednn(out);
     describe_compiler(out);
+    mpc_cuda_describe(out);
 }

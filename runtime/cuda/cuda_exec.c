@@ -13,11 +13,6 @@ mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, 
     return mpc_error(sink, "E620", "the cuda device is not built in");
 }
 
-bool mpc_cuda_available(const mpc_sink *sink) {
-    mpc_error(sink, "E620", "the cuda device is not built in");
-    return false;
-}
-
 mpc_status mpc_cuda_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count) {
     (void)e, (void)times, (void)count;
     return MPC_FAILED;
