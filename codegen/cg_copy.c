@@ -3,23 +3,12 @@
  * in the inner loop. */
 #include <string.h>
 
-#include "codegen/cg.h"
+#include "codegen/copy.h"
 
 enum { COPY_AXES = 5, COPY_ELEMENTS = 8192 };
 
-typedef struct copy_side {
-    mpc_pointer at;
-    mpc_format format;
-    mpc_strided layout;
-} copy_side;
-
-typedef struct copy_axes {
-    uint32_t count;
-    int64_t dims[MPC_MAX_RANK], from[MPC_MAX_RANK], to[MPC_MAX_RANK];
-} copy_axes;
-
-static copy_axes merge_axes(const mpc_strided *from, const mpc_strided *to) {
-    copy_axes a = {.count = 0};
+mpc_copy_axes mpc_copy_merge_axes(const mpc_strided *from, const mpc_strided *to) {
+    mpc_copy_axes a = {.count = 0};
     for (uint32_t i = 0; i < from->rank; i++) {
         if (from->dims[i] == 1) continue;
         bool joins = a.count > 0 && a.from[a.count - 1] == from->strides[i] * from->dims[i] &&
@@ -33,7 +22,7 @@ static copy_axes merge_axes(const mpc_strided *from, const mpc_strided *to) {
 }
 
 /* n: per unit, rows, then extents, strides from, strides to. */
-static void add_axes(mpc_cg_args *args, const copy_axes *a) {
+static void add_axes(mpc_cg_args *args, const mpc_copy_axes *a) {
     int64_t rows = 1;
     for (uint32_t i = 0; i + 1 < a->count; i++) rows *= a->dims[i];
     int64_t length = a->count > 0 ? a->dims[a->count - 1] : 1;
@@ -47,7 +36,7 @@ static void add_axes(mpc_cg_args *args, const copy_axes *a) {
     args->units = (rows + per - 1) / per;
 }
 
-static void print_move(const copy_side *from, const copy_side *to, mpc_str *o) {
+static void print_move(const mpc_copy_side *from, const mpc_copy_side *to, mpc_str *o) {
     const mpc_format_info *f = mpc_format_get(from->format), *t = mpc_format_get(to->format);
     if (from->format == to->format) {
         mpc_str_printf(o, "        if (n[11] == 1 && n[16] == 1 && n[6] * %u == 64) memcpy(y, x, 64);\n", t->bytes);
@@ -72,7 +61,7 @@ static void print_move(const copy_side *from, const copy_side *to, mpc_str *o) {
     mpc_str_append(o, mpc_cg_rounds(to->format) ? "), 1);\n        }\n" : ", 1);\n        }\n");
 }
 
-static void print_copy(const copy_side *from, const copy_side *to, mpc_str *o) {
+static void print_copy(const mpc_copy_side *from, const mpc_copy_side *to, mpc_str *o) {
     unsigned f = mpc_format_get(from->format)->bytes, t = mpc_format_get(to->format)->bytes;
     mpc_str_append(o, "    int64_t d[4], q = begin * n[0], a = 0, b = 0;\n");
     mpc_str_append(o, "    for (int i = 3; i >= 0; i--) {\n        d[i] = q % n[2 + i];\n        q /= n[2 + i];\n");
@@ -90,11 +79,12 @@ static void print_copy(const copy_side *from, const copy_side *to, mpc_str *o) {
 }
 
 /* One copy; joins the launch `*launch` if that one runs the same kernel. */
-static void copy(mpc_cg *cg, const mpc_node *n, const copy_side *from, const copy_side *to, mpc_launch **launch) {
+static void copy(mpc_cg *cg, const mpc_node *n, const mpc_copy_side *from, const mpc_copy_side *to,
+                 mpc_launch **launch) {
     if (!mpc_cg_ok(cg)) return;
     mpc_cg_args args = {0};
     mpc_str body = {0};
-    copy_axes axes = merge_axes(&from->layout, &to->layout);
+    mpc_copy_axes axes = mpc_copy_merge_axes(&from->layout, &to->layout);
     if (axes.count > COPY_AXES) {
         mpc_cg_fail(cg, "%s moves %u axes at once, more than %d", mpc_value_name(cg->g, mpc_result(n, 0)), axes.count,
                     COPY_AXES);
@@ -114,14 +104,14 @@ static void copy(mpc_cg *cg, const mpc_node *n, const copy_side *from, const cop
     if (*launch != NULL) (*launch)->bytes += 2.0 * (double)bytes;
 }
 
-static copy_side side_of(mpc_cg *cg, mpc_value_id v) {
-    copy_side s = {.format = mpc_value_format(cg->g, v)};
+static mpc_copy_side side_of(mpc_cg *cg, mpc_value_id v) {
+    mpc_copy_side s = {.format = mpc_value_format(cg->g, v)};
     s.at = mpc_cg_layout(cg, v, &s.layout);
     return s;
 }
 
 /* The part of `s` that starts at `start` and has the extents of `dims`. */
-static void narrow(copy_side *s, const int64_t *start, const int64_t *dims) {
+static void narrow(mpc_copy_side *s, const int64_t *start, const int64_t *dims) {
     int64_t offset = 0;
     for (uint32_t i = 0; i < s->layout.rank; i++) {
         offset += start[i] * s->layout.strides[i];
@@ -130,13 +120,13 @@ static void narrow(copy_side *s, const int64_t *start, const int64_t *dims) {
     s->at.byte_offset += (uint64_t)offset * mpc_format_get(s->format)->bytes;
 }
 
-static void copy_parts(mpc_cg *cg, const mpc_node *n) {
+static void copy_parts(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *emitter) {
     int64_t axis = mpc_attr_int(cg->g, n, "axis"), start[MPC_MAX_RANK] = {0};
     mpc_launch *launch = NULL;
     for (uint32_t i = 0; i < n->operand_count; i++) {
-        copy_side from = side_of(cg, mpc_operand(cg->g, n, i)), to = side_of(cg, mpc_result(n, 0));
+        mpc_copy_side from = side_of(cg, mpc_operand(cg->g, n, i)), to = side_of(cg, mpc_result(n, 0));
         narrow(&to, start, from.layout.dims);
-        copy(cg, n, &from, &to, &launch);
+        emitter->move(cg, n, &from, &to, &launch);
         start[axis] += from.layout.dims[axis];
     }
 }
@@ -152,6 +142,13 @@ static void print_fill(mpc_format format, bool range, mpc_str *o) {
     mpc_str_append(o, ", n[1] - c);\n    }\n");
 }
 
+void mpc_copy_add_value(mpc_cg_args *args, mpc_format format, double value) {
+    const mpc_format_info *info = mpc_format_get(format);
+    double rounded = mpc_format_is_low(format) ? mpc_numfmt_round(&info->fmt, (double)(float)value) : value;
+    mpc_cg_add_int(args, mpc_format_is_float(format) ? 0 : (int64_t)value);
+    mpc_cg_add_float(args, (float)rounded);
+}
+
 static void fill(mpc_cg *cg, const mpc_node *n, double value, bool range) {
     mpc_value_id result = mpc_result(n, 0);
     mpc_format format = mpc_value_format(cg->g, result);
@@ -161,10 +158,7 @@ static void fill(mpc_cg *cg, const mpc_node *n, double value, bool range) {
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, result));
     mpc_cg_add_int(&args, COPY_ELEMENTS);
     mpc_cg_add_int(&args, count);
-    mpc_cg_add_int(&args, mpc_format_is_float(format) ? 0 : (int64_t)value);
-    const mpc_format_info *info = mpc_format_get(format);
-    double rounded = mpc_format_is_low(format) ? mpc_numfmt_round(&info->fmt, (double)(float)value) : value;
-    mpc_cg_add_float(&args, (float)rounded);
+    mpc_copy_add_value(&args, format, value);
     args.units = (count + COPY_ELEMENTS - 1) / COPY_ELEMENTS;
     print_fill(format, range, &body);
     if (body.failed) mpc_cg_no_memory(cg);
@@ -173,20 +167,20 @@ static void fill(mpc_cg *cg, const mpc_node *n, double value, bool range) {
     mpc_str_free(&body);
 }
 
-void mpc_cg_fill(mpc_cg *cg, const mpc_node *n) {
+void mpc_copy_emit_fill(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *emitter) {
     bool range = n->op == MPC_OP_range;
-    fill(cg, n, range ? 0 : mpc_attr_float(cg->g, n, "value"), range);
+    emitter->fill(cg, n, range ? 0 : mpc_attr_float(cg->g, n, "value"), range);
 }
 
-void mpc_cg_copy(mpc_cg *cg, const mpc_node *n) {
+void mpc_copy_emit_view(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *emitter) {
     mpc_launch *launch = NULL;
     if (n->op == MPC_OP_concat) {
-        copy_parts(cg, n);
+        copy_parts(cg, n, emitter);
         return;
     }
-    copy_side from = side_of(cg, mpc_operand(cg->g, n, 0)), to = side_of(cg, mpc_result(n, 0));
+    mpc_copy_side from = side_of(cg, mpc_operand(cg->g, n, 0)), to = side_of(cg, mpc_result(n, 0));
     if (n->op == MPC_OP_pad) {
-        fill(cg, n, mpc_attr_float(cg->g, n, "value"), false);
+        emitter->fill(cg, n, mpc_attr_float(cg->g, n, "value"), false);
         narrow(&to, mpc_attr_ints(cg->g, n, "before").data, from.layout.dims);
     } else {
         int64_t offset = from.layout.offset;
@@ -194,5 +188,11 @@ void mpc_cg_copy(mpc_cg *cg, const mpc_node *n) {
             mpc_cg_fail(cg, "%s can't be copied", mpc_value_name(cg->g, mpc_result(n, 0)));
         from.at.byte_offset += (uint64_t)(from.layout.offset - offset) * mpc_format_get(from.format)->bytes;
     }
-    copy(cg, n, &from, &to, &launch);
+    emitter->move(cg, n, &from, &to, &launch);
 }
+
+static const mpc_copy_emitter c_emitter = {copy, fill};
+
+void mpc_cg_fill(mpc_cg *cg, const mpc_node *n) { mpc_copy_emit_fill(cg, n, &c_emitter); }
+
+void mpc_cg_copy(mpc_cg *cg, const mpc_node *n) { mpc_copy_emit_view(cg, n, &c_emitter); }

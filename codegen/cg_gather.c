@@ -1,6 +1,6 @@
 /* Embedding, its gradient, the global norm, and reductions whose axes fit no loop kernel. Whatever is summed is summed
  * in an order that depends on shapes only. */
-#include "codegen/cg.h"
+#include "codegen/reduce.h"
 
 enum { ROW_ELEMENTS = 8192, NORM_ELEMENTS = 16384, REDUCE_AXES = 4 };
 
@@ -140,23 +140,18 @@ void mpc_cg_norm(mpc_cg *cg, const mpc_node *n) {
 
 /* --- reductions over axes that no loop kernel takes, an element at a time --- */
 
-typedef struct axis_run {
-    uint32_t count;
-    int64_t dims[MPC_MAX_RANK], strides[MPC_MAX_RANK];
-} axis_run;
-
 static bool reduces(mpc_int_list axes, uint32_t axis) {
     for (uint32_t i = 0; i < axes.count; i++)
         if (axes.data[i] == (int64_t)axis) return true;
     return false;
 }
 
-static void split_axes(const mpc_cg *cg, const mpc_node *n, axis_run *kept, axis_run *gone) {
+void mpc_reduce_split_axes(const mpc_cg *cg, const mpc_node *n, mpc_axis_run *kept, mpc_axis_run *gone) {
     mpc_strided s = mpc_strided_dense(mpc_value_type(cg->g, mpc_operand(cg->g, n, 0)));
     mpc_int_list axes = mpc_attr_ints(cg->g, n, "axes");
     bool joins = false; /* the axis before is of the same kind */
     for (uint32_t i = 0; i < s.rank; i++) {
-        axis_run *run = reduces(axes, i) ? gone : kept;
+        mpc_axis_run *run = reduces(axes, i) ? gone : kept;
         joins = i > 0 && reduces(axes, i) == reduces(axes, i - 1);
         if (joins) run->dims[run->count - 1] *= s.dims[i];
         else run->dims[run->count++] = s.dims[i];
@@ -164,7 +159,7 @@ static void split_axes(const mpc_cg *cg, const mpc_node *n, axis_run *kept, axis
     }
 }
 
-static void add_run(const axis_run *run, mpc_cg_args *args) {
+static void add_run(const mpc_axis_run *run, mpc_cg_args *args) {
     uint32_t skip = REDUCE_AXES - run->count;
     for (uint32_t i = 0; i < REDUCE_AXES; i++) mpc_cg_add_int(args, i < skip ? 1 : run->dims[i - skip]);
     for (uint32_t i = 0; i < REDUCE_AXES; i++) mpc_cg_add_int(args, i < skip ? 0 : run->strides[i - skip]);
@@ -190,8 +185,8 @@ static void print_reduce(const mpc_cg *cg, const mpc_node *n, mpc_str *o) {
 }
 
 void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n) {
-    axis_run kept = {0}, gone = {0};
-    split_axes(cg, n, &kept, &gone);
+    mpc_axis_run kept = {0}, gone = {0};
+    mpc_reduce_split_axes(cg, n, &kept, &gone);
     if (kept.count > REDUCE_AXES || gone.count > REDUCE_AXES) {
         mpc_cg_fail(cg, "%s reduces too many separate axes", mpc_value_name(cg->g, mpc_result(n, 0)));
         return;

@@ -16,6 +16,7 @@ typedef uint64_t uintptr_t;
 #define MPC_FN static __device__ __forceinline__
 #define MPC_BIG static __device__ __noinline__
 #define MPC_UNROLL _Pragma("unroll")
+#define MPC_ROLLED _Pragma("unroll 1")
 #define INT32_MIN (-2147483647 - 1)
 #define INT32_MAX 2147483647
 #define INT64_MIN (-9223372036854775807ll - 1)
@@ -96,6 +97,7 @@ MPC_FN uint64_t mpc_bits64(double x) { return (uint64_t)__double_as_longlong(x);
 MPC_FN double mpc_double(uint64_t bits) { return __longlong_as_double((int64_t)bits); }
 MPC_FN float mpc_fma1(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 MPC_FN float mpc_sqrt1(float a) { return __fsqrt_rn(a); }
+MPC_FN double mpc_sqrt_double(double a) { return __dsqrt_rn(a); }
 MPC_FN float mpc_div1(float a, float b) { return __fdiv_rn(a, b); }
 MPC_FN uint64_t mpc_wide_mul(uint32_t a, uint32_t b) { return (uint64_t)a * b; }
 /* To nearest even, subnormals kept; NaN gives a NaN. */
