@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/device.h"
+#include "driver/session.h"
 
 /* What times are measured with: the wall's clock, or the processor time of all threads divided by their number, which
  * a loaded machine disturbs less. */
@@ -13,8 +13,17 @@ typedef struct bench_clock {
     unsigned threads;
 } bench_clock;
 double bench_now(const bench_clock *clock);
+_Noreturn void bench_die(const char *what);
+
+/* measure.c: flop/s of matmul, bytes/s of elementwise work and of a plain copy, on the session's device. */
+double bench_peak(mpc_session *s, const char *precision);
+double bench_bandwidth(mpc_session *s);
+double bench_copy(mpc_session *s);
+void bench_print_limits(mpc_session *s);
+/* One step, launch by launch; its record is fetched. */
+mpc_status bench_profile_step(const mpc_session *s, mpc_exec *e, mpc_launch_time *times, uint32_t count);
 
 /* Prints each launch of a step with its best time in many steps, the costliest first, and the sums by op. */
-void bench_profile(mpc_exec *exec, const bench_clock *clock, double peak, double bandwidth);
+void bench_profile(const mpc_step *step, double peak, double bandwidth);
 
 #endif

@@ -1,12 +1,13 @@
 /* Times training steps of one model in several precisions, interleaved, on random inputs: median of the rounds, ratios
  * against the first precision, and the share of the floor. The floor of a step is the sum over its launches of
- * max(flops / peak, bytes / bandwidth); peak and bandwidth are measured in the same run, by the same device: a
- * 1024 x 2048 x 2048 product in the precision at hand, and an add of arrays far larger than the caches. An efficiency
+ * max(flops / peak, bytes / bandwidth); peak and bandwidth are measured in the same run, by the same device
+ * (bench/measure.c). An efficiency
  * is a share of what this machine was seen to do, not of its data sheet. Naming a precision twice shows the A/A spread.
  *
- *   step [--cpu] [--profile] FILE.mpg PRECISION... [-- options of `mpc train`]
+ *   step [--cpu] [--profile] [--limits] FILE.mpg PRECISION... [-- options of `mpc train`]
  *   e.g. step bench/mlp1024.mpg f32 bf16 -- --threads 1 --batch 512
  *
+ * --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
  * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
  * still measure. --profile: the launches of each precision, by time. */
 #include <math.h>
@@ -18,8 +19,6 @@
 
 #include "base/rng.h"
 #include "bench/bench.h"
-#include "codegen/codegen.h"
-#include "driver/session.h"
 
 enum { MAX_PRECISIONS = 4, ROUNDS = 9, MAX_STEPS = 200 };
 
@@ -51,52 +50,25 @@ typedef struct bench_case { /* one precision */
     double seconds[ROUNDS];
 } bench_case;
 
-static void die(const char *what) {
-    fprintf(stderr, "step: %s failed\n", what);
-    exit(1);
+static void begin_step(mpc_exec *e) {
+    if (mpc_exec_step(e) != MPC_OK) bench_die("a step");
 }
 
-/* Best time of a graph in text form on the CPU device. */
-static double time_graph(bench_case *c, const char *text) {
-    mpc_session *s = &c->session;
-    uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
-    mpc_graph *g = mpc_graph_parse(s->ctx, file);
-    mpc_pass_env env = {.ctx = s->ctx};
-    mpc_graph *low = g ? mpc_pipeline_run(g, "@lower", &env, NULL) : NULL;
-    mpc_program *program = low ? mpc_device_program(MPC_DEVICE_CPU, low) : NULL;
-    mpc_store *store = program ? mpc_store_create(low, s->sink) : NULL;
-    mpc_exec *e = store ? mpc_cpu_load(program, store, &s->exec_options, s->sink) : NULL;
-    if (!e) die("measuring");
-    double best = INFINITY;
-    for (int i = 0; i < 12; i++) {
-        double start = bench_now(&c->clock);
-        if (e->vtable->step(e) != MPC_OK) die("measuring");
-        double t = bench_now(&c->clock) - start;
-        if (i > 1 && t < best) best = t;
+static void take_record(mpc_exec *e) {
+    if (mpc_exec_record(e, true) != MPC_RECORD_READY) bench_die("a record");
+}
+
+/* Where steps run ahead of the host, as many as may are under way; the last record closes the time. */
+static double time_run(mpc_exec *e, const bench_clock *clock, int steps) {
+    int under_way = 0;
+    double start = bench_now(clock);
+    for (int i = 0; i < steps; i++) {
+        if (under_way == (int)e->ahead) take_record(e), under_way--;
+        begin_step(e);
+        under_way++;
     }
-    e->vtable->destroy(e);
-    mpc_store_destroy(store);
-    mpc_program_destroy(program);
-    mpc_graph_destroy(low);
-    mpc_graph_destroy(g);
-    return best;
-}
-
-static double measure_peak(bench_case *c) {
-    const char *f = strcmp(c->precision, "tf32") == 0 ? "f32" : c->precision;
-    char text[400];
-    snprintf(text, sizeof text,
-             "mpir 1\ngraph @peak(%%a: %s[1024,2048], %%b: %s[2048,2048]) {\n  %%c = matmul(%%a, %%b) : "
-             "%s[1024,2048]\n  return(\"c\": %%c)\n}\n",
-             f, f, f);
-    return 2.0 * 1024 * 2048 * 2048 / time_graph(c, text);
-}
-
-static double measure_bandwidth(bench_case *c) {
-    return 3.0 * 4 * 33554432 /
-           time_graph(
-               c, "mpir 1\ngraph @copy(%a: f32[33554432], %b: f32[33554432]) {\n  %c = add(%a, %b) : f32[33554432]\n"
-                  "  return(\"c\": %c)\n}\n");
+    while (under_way-- > 0) take_record(e);
+    return (bench_now(clock) - start) / steps;
 }
 
 static void fill_inputs(mpc_step *step) {
@@ -122,14 +94,18 @@ static void open_case(bench_case *c, char *file, int extra_count, char **extra) 
     static mpc_diag_printer printer;
     printer = (mpc_diag_printer){.sources = mpc_sources_create(), .to = stderr};
     c->cli = (mpc_cli){.options = &c->options, .sources = printer.sources, .sink = mpc_diag_printer_sink(&printer)};
-    if (!mpc_session_open(&c->session, &c->cli)) die("opening the model");
+    if (!mpc_session_open(&c->session, &c->cli)) bench_die("opening the model");
     c->session.facts.vocabulary = c->session.facts.known ? c->session.facts.vocabulary : 75;
     c->session.total_updates = 1000;
     unsigned cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     c->clock.threads = c->session.exec_options.threads ? c->session.exec_options.threads : cores;
     c->step = mpc_step_create(&c->session, MPC_PHASE_TRAIN, c->session.train->batch);
-    if (!c->step || mpc_store_init(c->session.store, 0) != MPC_OK) die("preparing the step");
-    fill_inputs(c->step);
+    if (!c->step || mpc_store_init(c->session.store, 0) != MPC_OK) bench_die("preparing the step");
+    for (uint32_t i = 0; i < c->step->exec->ahead; i++) { /* every slot of inputs, once: they keep what they hold */
+        fill_inputs(c->step);
+        begin_step(c->step->exec);
+    }
+    for (uint32_t i = 0; i < c->step->exec->ahead; i++) take_record(c->step->exec);
 }
 
 static double floor_of(const mpc_program *p, double peak, double bandwidth, double *flops) {
@@ -144,14 +120,11 @@ static double floor_of(const mpc_program *p, double peak, double bandwidth, doub
 }
 
 static void restart(bench_case *c) {
-    if (mpc_store_init(c->session.store, 0) != MPC_OK) die("starting again");
+    if (mpc_store_init(c->session.store, 0) != MPC_OK) bench_die("starting again");
 }
 
 static double time_steps(bench_case *c, int steps) {
-    double start = bench_now(&c->clock);
-    for (int i = 0; i < steps; i++)
-        if (c->step->exec->vtable->step(c->step->exec) != MPC_OK) die("a step");
-    return (bench_now(&c->clock) - start) / steps;
+    return time_run(c->step->exec, &c->clock, steps);
 }
 
 static void report(bench_case *cases, int count, double bandwidth) {
@@ -196,31 +169,37 @@ static void close_cases(bench_case *cases, int count) {
 }
 
 int main(int argc, char **argv) {
-    bool processor = false, profile = false;
+    bool processor = false, profile = false, limits = false;
     int first = 1, count = 0;
     for (; first < argc && argv[first][0] == '-'; first++) {
         processor = processor || strcmp(argv[first], "--cpu") == 0;
         profile = profile || strcmp(argv[first], "--profile") == 0;
+        limits = limits || strcmp(argv[first], "--limits") == 0;
     }
     static bench_case cases[MAX_PRECISIONS];
     int i = first + 1;
     for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].precision = argv[i];
     if (count == 0) {
-        fprintf(stderr, "usage: step [--cpu] [--profile] FILE.mpg PRECISION... [-- options of mpc train]\n");
+        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] FILE.mpg PRECISION... [-- options of mpc train]\n");
         return 2;
     }
     for (int k = 0; k < count; k++) {
         cases[k].clock.processor = processor;
         open_case(&cases[k], argv[first], argc > i + 1 ? argc - i - 1 : 0, argv + i + 1);
     }
-    double bandwidth = measure_bandwidth(&cases[0]);
-    for (int k = 0; k < count; k++) cases[k].peak = measure_peak(&cases[k]);
+    if (limits) {
+        bench_print_limits(&cases[0].session);
+        close_cases(cases, count);
+        return 0;
+    }
+    double bandwidth = bench_bandwidth(&cases[0].session);
+    for (int k = 0; k < count; k++) cases[k].peak = bench_peak(&cases[k].session, cases[k].precision);
     measure(cases, count);
     report(cases, count, bandwidth);
     for (int k = 0; k < count && profile; k++) {
         printf("\n%s\n", cases[k].precision);
         restart(&cases[k]);
-        bench_profile(cases[k].step->exec, &cases[k].clock, cases[k].peak, bandwidth);
+        bench_profile(cases[k].step, cases[k].peak, bandwidth);
     }
     close_cases(cases, count);
     return 0;
