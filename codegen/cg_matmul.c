@@ -108,7 +108,10 @@ void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n) {
     launch->flops = 2.0 * batch * (double)mm->m * (double)mm->n * (double)mm->k;
     launch->bytes = bytes_of(cg, mpc_operand(cg->g, n, 0)) + bytes_of(cg, mpc_operand(cg->g, n, 1)) +
                     bytes_of(cg, mpc_result(n, 0));
-    if (cg->target == MPC_TARGET_CUDA && (mm->has_bias || mm->relu)) mpc_cuda_matmul_epilogue(cg, n, launch);
+    /* f32 operands with a 16-bit result, say, are nothing that the library has */
+    bool other_format = mm->fc != MPC_FMT_f32 && mm->fc != mm->fa;
+    if (cg->target == MPC_TARGET_CUDA && (mm->has_bias || mm->relu || other_format))
+        mpc_cuda_matmul_epilogue(cg, n, launch);
 }
 
 typedef struct conv_roles { /* which value is x, w and y (dy) */

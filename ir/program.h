@@ -98,8 +98,8 @@ typedef struct mpc_launch {
     mpc_kernel_instance *instances;
     uint32_t instance_count;
     mpc_matmul matmul;
-    /* CUDA, MATMUL with bias or relu: where the library's epilogue can't do it, it writes f32 to `accumulator` and then `kernel` on
-     * instances[0] adds, activates and rounds. instance_count 0: there is nothing to add. */
+    /* CUDA, MATMUL with bias, relu or a result in a format of its own: where the library can't do it, it writes f32 to `accumulator`
+     * and then `kernel` on instances[0] adds, activates and rounds. instance_count 0: there is nothing to add. */
     mpc_pointer accumulator;
     mpc_conv conv;
     mpc_pointer copy_to, copy_from; /* COPY: bytes */
