@@ -20,7 +20,7 @@ typedef struct mpc_options {
     const char *file, *argument; /* positional: FILE, then what else the command takes */
     const char *device;
     const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
-    const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after;
+    const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
     double temperature;
     bool json, short_form, overwrite, reasons, memory;

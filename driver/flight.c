@@ -11,9 +11,10 @@ bool mpc_flight_has_room(const mpc_flight *f, const mpc_runner *runner) {
     return under_way < runner->step->exec->ahead;
 }
 
-bool mpc_flight_begin(mpc_flight *f, const mpc_batch *batch) {
+bool mpc_flight_begin(mpc_flight *f, const mpc_batch *batch, mpc_launch_time *times) {
     double begin = mpc_now();
-    if (mpc_exec_step(batch->runner->step->exec) != MPC_OK) return false;
+    mpc_step *step = batch->runner->step;
+    if (times ? !mpc_step_profile(step, times) : mpc_exec_step(step->exec) != MPC_OK) return false;
     mpc_batch *slot = &f->batches[(f->first + f->count++) % MPC_FLIGHT_MOST];
     *slot = *batch;
     slot->step_seconds = mpc_now() - begin;

@@ -85,7 +85,7 @@ static bool evaluate_rows(mpc_runners *r, const mpc_dataset *d, mpc_totals *out,
         if (!runner) return false;
         for (int64_t i = 0; i < size; i++) rows[i] = (uint32_t)(at + i);
         mpc_step_feed(runner->step, d, rows);
-        if (!mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}) || !add_figures(&flight, false, out))
+        if (!mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}, NULL) || !add_figures(&flight, false, out))
             return false;
     }
     return add_figures(&flight, true, out);

@@ -114,6 +114,8 @@ bool mpc_step_bind(mpc_step *step, mpc_dataset *d);
 /* Fills all inputs of the next step, from `step->batch` rows of a dataset bound to a step of the same phase; control inputs with 0. */
 void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
 void mpc_step_set_flush(mpc_step *step, bool flush); /* after feeding */
+/* A step whose launches are timed one by one (mpc_cuda_profile, mpc_cpu_profile). Not on `ref`. */
+bool mpc_step_profile(mpc_step *step, mpc_launch_time *times);
 /* One step from begin to end: its outputs can be read. */
 bool mpc_step_run(mpc_step *step);
 uint32_t mpc_step_output(const mpc_step *step, const char *name); /* MPC_NONE: none */

@@ -204,6 +204,12 @@ void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows) {
         else memset(e->vtable->input(e, i), 0, (size_t)mpc_type_bytes(&e->input_types[i]));
 }
 
+bool mpc_step_profile(mpc_step *step, mpc_launch_time *times) {
+    uint32_t count = step->program->launch_count;
+    bool cuda = step->session->device == MPC_DEVICE_CUDA;
+    return (cuda ? mpc_cuda_profile(step->exec, times, count) : mpc_cpu_profile(step->exec, times, count)) == MPC_OK;
+}
+
 bool mpc_step_run(mpc_step *step) {
     return mpc_exec_step(step->exec) == MPC_OK && mpc_exec_record(step->exec, true) == MPC_RECORD_READY;
 }

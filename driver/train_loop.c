@@ -153,6 +153,7 @@ static int finish(mpc_trainer *t) {
 
 int mpc_trainer_run(mpc_trainer *t) {
     t->started = t->last_eval_time = t->last_save_time = mpc_now();
+    t->first_step = t->cursor.step;
     if (!mpc_report_run(t)) return MPC_EXIT_FAILED;
     mpc_interrupt_install();
     mpc_progress_start(&t->progress, t->session->total_updates, t->cursor.step);

@@ -57,7 +57,7 @@ static bool prepare_steps(mpc_trainer *t) {
     if (resumed && !mpc_session_load_choices(s, resumed)) return false;
     mpc_runner *nominal =
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
-    if (!nominal) return false;
+    if (!nominal || !mpc_profile_check(t)) return false;
     for (int i = 0; i <= MPC_SPLIT_TEST; i++)
         if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;
     return mpc_store_init(s->store, s->train->seed) == MPC_OK;

@@ -68,6 +68,7 @@ static bool begin_batch(mpc_trainer *t, int64_t micro, bool *ended) {
     load_order(t);
     mpc_step_feed(r->step, d, t->order + t->begun.row);
     mpc_step_set_flush(r->step, size == left);
+    bool profiles = micro == 0 && mpc_profile_is_due(t);
     *ended = micro + 1 == t->train->accumulate || size == left;
     t->begun.row += (uint64_t)size;
     if (*ended) t->begun.step++;
@@ -78,7 +79,7 @@ static bool begin_batch(mpc_trainer *t, int64_t micro, bool *ended) {
                        .last = *ended,
                        .after = t->begun,
                        .feed_seconds = mpc_now() - begin};
-    return mpc_flight_begin(&t->flight, &batch);
+    return profiles ? mpc_profile_begin(t, &batch) : mpc_flight_begin(&t->flight, &batch, NULL);
 }
 
 bool mpc_trainer_begin_window(mpc_trainer *t) {

@@ -50,6 +50,8 @@ typedef struct mpc_trainer {
     double scale;       /* as of the last record; 0: none */
     mpc_recent recent;
     bool warned_of_skips;
+    bool profiled;       /* --profile was done */
+    uint64_t first_step; /* windows before this process */
     mpc_runner *stopped; /* whose step set `stop`: the device refuses to go on; NULL */
     const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
 } mpc_trainer;
@@ -65,6 +67,12 @@ int mpc_trainer_run(mpc_trainer *t);
 bool mpc_trainer_begin_window(mpc_trainer *t);
 /* Accounts for the steps that are done, or, with `wait`, for all that were begun, up to one that stopped the training. */
 bool mpc_trainer_account(mpc_trainer *t, bool wait);
+
+/* ---- train_profile.c ---- */
+bool mpc_profile_check(const mpc_trainer *t); /* --profile isn't for `ref` */
+bool mpc_profile_is_due(const mpc_trainer *t); /* for the window that begins now */
+/* Begins the batch's step, timed launch by launch, and writes the trace. */
+bool mpc_profile_begin(mpc_trainer *t, const mpc_batch *batch);
 
 /* ---- train_checkpoint.c ---- */
 bool mpc_trainer_save(mpc_trainer *t, bool is_best);

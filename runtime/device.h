@@ -96,6 +96,9 @@ typedef struct mpc_launch_time {
     double seconds; /* on the device */
 } mpc_launch_time;
 mpc_status mpc_cuda_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count);
+mpc_status mpc_cpu_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count); /* the same; seconds on the clock */
+/* "own avx512", "onednn brg...": how launch `index` runs on `cpu`. */
+const char *mpc_cpu_implementation(const mpc_exec *e, uint32_t index);
 /* Can `cuda` run here? false with a diagnostic that says what is missing and what to do. */
 bool mpc_cuda_available(const mpc_sink *sink);
 

@@ -5,6 +5,7 @@
 #include "runtime/cpu/cpu_exec.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "runtime/cpu/onednn.h"
@@ -12,18 +13,34 @@
 
 /* ---- step ---- */
 
-static mpc_status cpu_step(mpc_exec *e) {
-    mpc_cpu_exec *x = (mpc_cpu_exec *)e;
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* `times`, by launch, may be NULL: then no clock is read. */
+static mpc_status run_step(mpc_cpu_exec *x, mpc_launch_time *times) {
     uint64_t control_bytes = 0;
     const void *control = mpc_store_control(x->store, &control_bytes);
     memcpy(x->control, control, (size_t)control_bytes);
     int threads_before = mpc_dnn_enter(x->dnn);
     for (uint32_t i = 0; i < x->program->launch_count; i++) {
         const mpc_cpu_launch *launch = &x->launches[i];
+        double begin = times != NULL ? now() : 0;
         if (!launch->when || *launch->when) mpc_plan_run(launch->plan, x->pool);
+        if (times != NULL) times[i].seconds = now() - begin;
     }
     mpc_dnn_leave(x->dnn, threads_before);
     return MPC_OK;
+}
+
+static mpc_status cpu_step(mpc_exec *e) { return run_step((mpc_cpu_exec *)e, NULL); }
+
+mpc_status mpc_cpu_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count) {
+    mpc_cpu_exec *x = (mpc_cpu_exec *)e;
+    e->fetched = false;
+    return run_step(x, count == x->program->launch_count ? times : NULL);
 }
 
 static void *cpu_input(mpc_exec *e, uint32_t index) { return ((mpc_cpu_exec *)e)->buffers[e->inputs[index].buffer]; }

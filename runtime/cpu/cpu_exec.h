@@ -31,8 +31,6 @@ typedef struct mpc_cpu_exec {
 } mpc_cpu_exec;
 
 mpc_status mpc_cpu_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc);
-/* "own avx512", "onednn brg...": how launch `index` runs. */
-const char *mpc_cpu_implementation(const mpc_exec *e, uint32_t index);
 /* Translation units compiled by the load, not found in the cache. */
 uint32_t mpc_cpu_compiled(const mpc_exec *e);
 
