@@ -170,14 +170,31 @@ static void keep_or_repeat(mpc_loop *l, uint32_t i) {
     if (m->stored) want(l, i, m->in_place ? l->loops - 1 : m->when);
     uint32_t later = m->needed & ~(1u << m->when);
     bool wide = mpc_cg_lanes(m->format) == 'l';
-    if (later != 0 && !wide && cost_of(l, i, 0) > CHEAP) m->saved = true;
-    if (m->node->op == MPC_OP_random_uniform && m->needed != 0) m->saved = true;
+    if (later != 0 && !wide && cost_of(l, i, 0) > CHEAP) m->saved = !l->repeats;
+    if (m->node->op == MPC_OP_random_uniform && m->needed != 0) m->saved = !l->repeats;
     if (m->saved) {
         m->scratch_row = l->scratch_rows++;
         want(l, i, m->when);
     }
     for (uint32_t loop = 0; loop < l->loops; loop++)
         if (m->needed >> loop & 1 && (!m->saved || loop == m->when)) want_operands(l, m, loop);
+}
+
+static void keep_members(mpc_loop *l) {
+    l->scratch_rows = 0;
+    for (uint32_t i = 0; i < l->count; i++) l->member[i].needed = 0, l->member[i].saved = false;
+    for (uint32_t i = l->count; i-- > 0 && mpc_cg_ok(l->cg);) keep_or_repeat(l, i);
+}
+
+/* Who makes what in which loop, and in how many units. */
+static void share_work(mpc_loop *l) {
+    bool cuda = l->cg->target == MPC_TARGET_CUDA;
+    if (!cuda) choose_units(l);
+    keep_members(l);
+    if (!cuda || mpc_cuda_loop_plan(l)) return;
+    l->repeats = true;
+    keep_members(l);
+    mpc_cuda_loop_plan(l);
 }
 
 /* --- skipping --- */
@@ -256,10 +273,9 @@ bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32
     add_members(l);
     if (l->args.failed) mpc_cg_no_memory(cg);
     if (!mpc_cg_ok(cg)) return false;
-    choose_units(l);
     order_members(l);
     find_condition(l);
-    for (uint32_t i = count; i-- > 0 && mpc_cg_ok(cg);) keep_or_repeat(l, i);
+    share_work(l);
     add_general_arguments(l);
     add_random_arguments(l);
     if (l->args.failed) mpc_cg_no_memory(cg);
@@ -268,7 +284,9 @@ bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32
     l->args.ints.data[MPC_LOOP_ARG_PER_UNIT] = l->per_unit;
     l->args.ints.data[MPC_LOOP_ARG_ROWS] = l->space.rows;
     l->args.ints.data[MPC_LOOP_ARG_COLS] = l->space.cols;
-    l->args.ints.data[MPC_LOOP_ARG_SCRATCH] = divide_up(row, 16) * 16;
+    l->args.ints.data[MPC_LOOP_ARG_SCRATCH] =
+        cg->target == MPC_TARGET_C ? divide_up(row, 16) * 16 : l->team.chunks;
     l->args.units = l->units;
+    l->args.blocks = (uint32_t)(l->team.row_blocks * l->team.chunks);
     return true;
 }

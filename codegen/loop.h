@@ -48,6 +48,18 @@ typedef struct mpc_loop_member {
     bool dropped;     /* a select that `when` of the launch makes unnecessary: it is its second operand */
 } mpc_loop_member;
 
+/* How a CUDA kernel shares the work: a *team* of threads walks one row, or one chunk of the columns of a row. A thread holds
+ * packs of `width` columns: column = chunk start + (pack * team + lane) * width. */
+typedef struct mpc_loop_team {
+    uint32_t width, team, packs, threads;
+    bool flat;      /* a row of blocks: all threads stride over its packs */
+    bool registers; /* `packs` packs a thread, unrolled, so that what is read or made once stays; else loops that stride */
+    bool exact;     /* no pack is cut off by the end of the row */
+    bool full;      /* no thread lacks a pack */
+    int64_t chunks, row_blocks;
+    const char *note;
+} mpc_loop_team;
+
 typedef struct mpc_loop {
     mpc_cg *cg;
     const mpc_node_id *nodes;
@@ -62,6 +74,8 @@ typedef struct mpc_loop {
     int64_t per_unit; /* rows, or columns of a block */
     int64_t units;
     bool has_over;
+    bool repeats; /* nothing is saved: what a later loop wants is made again */
+    mpc_loop_team team; /* CUDA */
     uint32_t digits[MPC_SPACE_ATOMS]; /* n[] of the extents of row atoms, when some access needs them */
     uint32_t strides[MPC_LOOP_ACCESSES][MPC_SPACE_ATOMS]; /* n[] */
     bool has_digits;
@@ -70,14 +84,19 @@ typedef struct mpc_loop {
 } mpc_loop;
 
 /* n[0], n[1], ... of every loop kernel. */
-enum { MPC_LOOP_ARG_PER_UNIT, MPC_LOOP_ARG_ROWS, MPC_LOOP_ARG_COLS, MPC_LOOP_ARG_SCRATCH };
+enum { MPC_LOOP_ARG_PER_UNIT, MPC_LOOP_ARG_ROWS, MPC_LOOP_ARG_COLS, MPC_LOOP_ARG_SCRATCH, MPC_LOOP_ARG_CHUNKS = 3 };
 
 /* false: error in cg->status. */
 bool mpc_loop_describe(mpc_loop *l, mpc_cg *cg, const mpc_node_id *nodes, uint32_t count);
 void mpc_loop_print(const mpc_loop *l, mpc_str *body);
 /* The same description as a CUDA kernel (codegen/cuda/loop_cuda.c): chooses threads and blocks, adds the kernel. */
 uint32_t mpc_cuda_loop_kernel(mpc_loop *l);
+/* Fills l->team and the units. false: what is saved doesn't fit in registers; set `repeats` and ask again. */
+bool mpc_cuda_loop_plan(mpc_loop *l);
+void mpc_cuda_loop_print(const mpc_loop *l, mpc_str *body, uint32_t *shared_bytes);
 
+/* false: only dropped selects name it. */
+bool mpc_loop_uses(const mpc_loop *l, uint32_t access);
 /* Does a pattern vary over some, but not all, rows? Then its offset is a sum over digits of the row number. */
 bool mpc_loop_is_general(const mpc_loop *l, mpc_atoms atoms);
 /* "v3 = ..." of an elementwise member: expression text with conversions and rounding. */

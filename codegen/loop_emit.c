@@ -53,7 +53,7 @@ static void print_offset(const mpc_loop *l, uint32_t access, mpc_str *o) {
 static bool is_row_access(const mpc_loop *l, const mpc_access *a) { return (a->atoms & l->space.columns) == 0; }
 
 /* Operands of dropped selects are read by nobody. */
-static bool is_used(const mpc_loop *l, uint32_t access) {
+bool mpc_loop_uses(const mpc_loop *l, uint32_t access) {
     for (uint32_t i = 0; i < l->count; i++)
         for (uint32_t j = 0; j < l->member[i].node->operand_count; j++) {
             const mpc_ref *ref = &l->member[i].ref[j];
@@ -85,7 +85,7 @@ static void print_constants(const mpc_loop *l, mpc_str *o) {
         else mpc_str_printf(o, "    const vi k%u = mpc_splat_i((int32_t)n[%u]);\n", i, c->argument);
     }
     for (uint32_t i = 0; i < l->access_count; i++)
-        if (l->access[i].atoms == 0 && is_used(l, i)) print_row_access(l, i, "    ", o);
+        if (l->access[i].atoms == 0 && mpc_loop_uses(l, i)) print_row_access(l, i, "    ", o);
     if (l->scratch_rows > 0) mpc_str_append(o, "    float *const s = scratch;\n");
 }
 
@@ -105,7 +105,7 @@ static void print_row_start(const mpc_loop *l, mpc_str *o) {
     print_digits(l, o);
     for (uint32_t i = 0; i < l->access_count; i++) {
         const mpc_access *a = &l->access[i];
-        if (!is_used(l, i) || a->atoms == 0) continue;
+        if (!mpc_loop_uses(l, i) || a->atoms == 0) continue;
         if (is_row_access(l, a)) {
             print_row_access(l, i, "            ", o);
             continue;

@@ -379,7 +379,19 @@ template <int W> MPC_FN mpc_l<W> mpc_keep_l(mpc_l<W> v, int64_t m, int64_t rest)
             x = (lane & h) != 0 ? mpc_##op##1_##lanes(other, x) : mpc_##op##1_##lanes(x, other); \
         } \
         return x; \
+    } \
+    template <int T> MPC_FN type mpc_block_##op##_##lanes(type x, void *slots) { \
+        type *const s = (type *)slots; \
+        x = mpc_team_##op##_##lanes<32>(x); \
+        if (T == 32) return x; \
+        if (mpc_thread() % 32 == 0) s[mpc_thread() / 32] = x; \
+        mpc_barrier(); \
+        x = s[0]; \
+        MPC_UNROLL for (int i = 1; i < T / 32; i++) x = mpc_##op##1_##lanes(x, s[i]); \
+        return x; \
     }
+/* mpc_block_: a number of each of the T threads of a block (32 or more). One barrier: `slots` (T / 32 numbers in shared
+ * memory) may not be used again before another one. */
 /* The threads of this warp that belong to this thread's team of T. */
 template <int T> MPC_FN uint32_t mpc_members() {
     if constexpr (T >= 32) return 0xffffffffu;

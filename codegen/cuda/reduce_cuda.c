@@ -214,9 +214,3 @@ void mpc_cuda_reduce(mpc_cg *cg, const mpc_node *n) {
     mpc_launch *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
     if (launch != NULL) launch->bytes += (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_operand(cg->g, n, 0)));
 }
-
-uint32_t mpc_cuda_fold_kernel(mpc_cg *cg, const mpc_cg_fold *fold, mpc_cg_args *args) {
-    (void)fold, (void)args;
-    mpc_cg_fail(cg, "CUDA kernels of folds are not built yet");
-    return 0;
-}
