@@ -57,6 +57,8 @@ with Folder() as f:
     both(f, "skips", "--precision", "f16", "--set", "on_nonfinite=skip", *WILD, "--steps", "60")
     r = both(f, "stop", "--set", "on_nonfinite=stop", *WILD, "--steps", "60", status=3)
     check("E360" in r.err and "training stopped at step" in r.err, r.err)
+    both(f, "stop_due", "--set", "on_nonfinite=stop", "--set", "eval_every=3 steps", *WILD, "--steps", "60", status=3)
+    both(f, "stop_last", "--set", "on_nonfinite=stop", *WILD, "--steps", "3", status=3)
     both(f, "stop3", "--set", "on_nonfinite=stop", "--set", "accumulate=3", *WILD, "--steps", "60", status=3)
     metrics = [f.get(f"plain-{which}", "metrics.json") for which in ("one", "ahead")]
     check(metrics[0] == metrics[1], "metrics.json differs")
