@@ -11,17 +11,22 @@ static bool is_fused_format(mpc_format format) {
     return format == MPC_FMT_f32 || format == MPC_FMT_bf16 || format == MPC_FMT_f16;
 }
 
+static bool is_stored_as(const mpc_graph *g, mpc_value_id v, mpc_format format) {
+    return mpc_value_format(g, v) == MPC_FMT_f32 || mpc_value_format(g, v) == format;
+}
+
 bool mpc_attention_fuses(const mpc_graph *g, const mpc_node *n) {
     bool backward = n->op == MPC_OP_attention_grad;
     if (n->op != MPC_OP_attention && !backward) return false;
     const mpc_type *q = mpc_value_type(g, mpc_operand(g, n, 0));
-    mpc_format result = mpc_value_format(g, backward ? mpc_operand(g, n, 3) : mpc_result(n, 0));
     if (!is_fused_format(q->format) || mpc_attr_format(g, n, "acc") != MPC_FMT_f32) return false;
-    if (result != MPC_FMT_f32 && result != q->format) return false;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         bool multiplied = i < 3 || (backward && i == 5);
         if (multiplied && mpc_value_format(g, mpc_operand(g, n, i)) != q->format) return false;
     }
+    if (backward && !is_stored_as(g, mpc_operand(g, n, 3), q->format)) return false;
+    for (uint32_t r = 0; r < n->result_count; r++)
+        if (!is_stored_as(g, mpc_result(n, r), q->format)) return false;
     return mpc_type_elements(q) > 0 && q->dims[3] <= FUSED_HEAD;
 }
 

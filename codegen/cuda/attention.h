@@ -399,8 +399,8 @@ template <class Y, class F> MPC_FN void mpc_attention_delta(void *const *p, cons
 /* --- backward. A block owns 64 keys and walks over queries, making dk and dv, or 64 queries and walks over keys, making dq. Own
  * tiles: k, v or q, dy; streamed: q, dy or k, v; both products and both updates are the same for the two. p: q, k, v, dy, lse,
  * delta, dq, dk, dv, mask. n: heads, t, s, d, batch * heads, strides of q, k, v, dy (batch, row, head), of the mask; f: scale *
- * log2(e), scale. --- */
-template <class M, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide, bool Keys> struct mpc_attention_part {
+ * log2(e), scale. First, Second: formats of dk and dv, or of dq. --- */
+template <class M, class First, class Second, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide, bool Keys> struct mpc_attention_part {
     typedef typename M::format F;
     enum { bytes = DP * F::size, pitch = bytes + 16, own = MPC_AT_ROWS * pitch, part = BN * pitch, N = BN / 8, D = DP / 8 };
     enum { stage_bytes = 2 * part + BN * 8 };
@@ -493,13 +493,13 @@ template <class M, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide
             if (Stages == 1) mpc_copy_async_commit();
         }
         mpc_copy_async_wait<0>();
-        mpc_at_store<F, D>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
-        if (Keys) mpc_at_store<F, D>(p[8], n, batch, head, mine, row0, a.second_out);
+        mpc_at_store<First, D>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
+        if (Keys) mpc_at_store<Second, D>(p[8], n, batch, head, mine, row0, a.second_out);
     }
 };
-template <class M, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide>
+template <class M, class DQ, class DK, class DV, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide>
 MPC_FN void mpc_attention_grad(void *const *p, const int64_t *n, const float *f, int block) {
     const int keys = (int)((n[2] + MPC_AT_ROWS - 1) / MPC_AT_ROWS) * (int)n[4];
-    if (block < keys) mpc_attention_part<M, DP, BN, Stages, Causal, Mask, Wide, true>::run(p, n, f, block);
-    else mpc_attention_part<M, DP, BN, Stages, Causal, Mask, Wide, false>::run(p, n, f, block - keys);
+    if (block < keys) mpc_attention_part<M, DK, DV, DP, BN, Stages, Causal, Mask, Wide, true>::run(p, n, f, block);
+    else mpc_attention_part<M, DQ, DQ, DP, BN, Stages, Causal, Mask, Wide, false>::run(p, n, f, block - keys);
 }

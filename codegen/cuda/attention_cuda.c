@@ -206,8 +206,10 @@ static void emit_backward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     add_ints(a, &args);
     mpc_cg_add_float(&args, (float)((double)a->scale * 1.4426950408889634));
     mpc_cg_add_float(&args, a->scale);
-    mpc_str_printf(&body, "    mpc_attention_grad<%s, %u, %u, %u, %s, %s, %s>(p, n, f, block);\n", a->math, a->padded, s.rows, s.stages,
-                   word(a->causal), word(a->masked), word(a->wide));
+    mpc_str_printf(&body, "    mpc_attention_grad<%s", a->math);
+    for (uint32_t r = 0; r < 3; r++) mpc_str_printf(&body, ", %s", format_name(cg, mpc_result(n, r)));
+    mpc_str_printf(&body, ", %u, %u, %u, %s, %s, %s>(p, n, f, block);\n", a->padded, s.rows, s.stages, word(a->causal), word(a->masked),
+                   word(a->wide));
     if (body.failed) mpc_cg_no_memory(cg);
     add_launch(cg, a, n, add_kernel(cg, a, mpc_str_cstr(&body), &args, &s), &args);
     mpc_str_free(&body);
