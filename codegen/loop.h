@@ -48,12 +48,13 @@ typedef struct mpc_loop_member {
     bool dropped;     /* a select that `when` of the launch makes unnecessary: it is its second operand */
 } mpc_loop_member;
 
-/* How a CUDA kernel shares the work: a *team* of threads walks one row, or one chunk of the columns of a row. A thread holds
- * packs of `width` columns: column = chunk start + (pack * team + lane) * width. */
+/* How a CUDA kernel shares the work: a *team* of threads walks one row, or one chunk of the columns of a row. A thread
+ * holds packs of `width` columns: column = chunk start + (pack * team + lane) * width. */
 typedef struct mpc_loop_team {
     uint32_t width, team, packs, threads;
     bool flat;      /* a row of blocks: all threads stride over its packs */
-    bool registers; /* `packs` packs a thread, unrolled, so that what is read or made once stays; else loops that stride */
+    bool registers; /* `packs` packs a thread, unrolled, so that what is read or made once stays; else loops that stride
+                     */
     bool exact;     /* no pack is cut off by the end of the row */
     bool full;      /* no thread lacks a pack */
     int64_t chunks, row_blocks;
@@ -74,8 +75,8 @@ typedef struct mpc_loop {
     int64_t per_unit; /* rows, or columns of a block */
     int64_t units;
     bool has_over;
-    bool repeats; /* nothing is saved: what a later loop wants is made again */
-    mpc_loop_team team; /* CUDA */
+    bool repeats;                     /* nothing is saved: what a later loop wants is made again */
+    mpc_loop_team team;               /* CUDA */
     uint32_t digits[MPC_SPACE_ATOMS]; /* n[] of the extents of row atoms, when some access needs them */
     uint32_t strides[MPC_LOOP_ACCESSES][MPC_SPACE_ATOMS]; /* n[] */
     bool has_digits;

@@ -1,6 +1,6 @@
-/* The kernel that puts the parts of a reduction over rows together: [units, cols] to [cols]. A block takes a few columns and adds
- * the units in interleaved runs, then the runs in one tree; both depend on shapes only. Neighbouring threads read neighbouring
- * columns, so a single column is the case to look at: there all threads are runs. */
+/* The kernel that puts the parts of a reduction over rows together: [units, cols] to [cols]. A block takes a few
+ * columns and adds the units in interleaved runs, then the runs in one tree; both depend on shapes only. Neighbouring
+ * threads read neighbouring columns, so a single column is the case to look at: there all threads are runs. */
 #include "base/alloc.h"
 #include "codegen/cg.h"
 
@@ -12,23 +12,28 @@ static void print_fold(const mpc_cg_fold *f, mpc_format format, unsigned columns
     bool rounds = mpc_cg_rounds(format);
     unsigned runs = THREADS / columns;
     mpc_str_printf(o,
-                   "    const int units_ = (int)n[0];\n    const int64_t cols = n[1], c = (int64_t)block * %u + mpc_thread() %% %u;\n"
+                   "    const int units_ = (int)n[0];\n    const int64_t cols = n[1], c = (int64_t)block * %u + "
+                   "mpc_thread() %% %u;\n"
                    "    const int run = mpc_thread() / %u;\n    %s *const s = (%s *)mpc_shared();\n",
                    columns, columns, columns, type, type);
     mpc_str_printf(o, "    const %s *const x = (const %s *)p[0];\n    %s t = 0;\n", type, type, type);
-    mpc_str_printf(o,
-                   "    if (c < cols && run < units_) {\n        t = x[(int64_t)run * cols + c];\n        for (int u = run + "
-                   "%u; u < units_; u += %u) t = mpc_%s1_%c(t, x[(int64_t)u * cols + c]);\n    }\n",
-                   runs, runs, f->op, f->lanes);
+    mpc_str_printf(
+        o,
+        "    if (c < cols && run < units_) {\n        t = x[(int64_t)run * cols + c];\n        for (int u = run + "
+        "%u; u < units_; u += %u) t = mpc_%s1_%c(t, x[(int64_t)u * cols + c]);\n    }\n",
+        runs, runs, f->op, f->lanes);
     mpc_str_append(o, "    s[mpc_thread()] = t;\n");
     mpc_str_printf(o, "    for (int h = %u; h > 0; h /= 2) {\n        mpc_barrier();\n", runs / 2);
     mpc_str_printf(o,
-                   "        if (run < h && run + h < units_) s[mpc_thread()] = mpc_%s1_%c(s[mpc_thread()], s[mpc_thread() + h * %u]);\n"
+                   "        if (run < h && run + h < units_) s[mpc_thread()] = mpc_%s1_%c(s[mpc_thread()], "
+                   "s[mpc_thread() + h * %u]);\n"
                    "    }\n",
                    f->op, f->lanes, columns);
-    mpc_str_printf(o, "    if (run == 0 && c < cols) mpc_store_%s<1>((char *)p[1] + c * %u, %s%s%smpc_all<%s, 1>(s[mpc_thread()])%s, 1);\n",
-                   name, (unsigned)mpc_format_get(format)->bytes, rounds ? "mpc_round_" : "", rounds ? name : "", rounds ? "(" : "",
-                   type, rounds ? ")" : "");
+    mpc_str_printf(o,
+                   "    if (run == 0 && c < cols) mpc_store_%s<1>((char *)p[1] + c * %u, %s%s%smpc_all<%s, "
+                   "1>(s[mpc_thread()])%s, 1);\n",
+                   name, (unsigned)mpc_format_get(format)->bytes, rounds ? "mpc_round_" : "", rounds ? name : "",
+                   rounds ? "(" : "", type, rounds ? ")" : "");
 }
 
 uint32_t mpc_cuda_fold_kernel(mpc_cg *cg, const mpc_cg_fold *f, mpc_cg_args *args) {

@@ -1,6 +1,7 @@
-/* Who does what in the CUDA kernel of a fusion group: width of packs, threads of a team, packs of a thread, blocks. All of it
- * depends on shapes only, never on the GPU, so results are the same bits everywhere. The thing to keep in mind: a pack's
- * accesses are aligned because the width divides the row and every address, not because anybody looks when the kernel runs. */
+/* Who does what in the CUDA kernel of a fusion group: width of packs, threads of a team, packs of a thread, blocks. All
+ * of it depends on shapes only, never on the GPU, so results are the same bits everywhere. The thing to keep in mind: a
+ * pack's accesses are aligned because the width divides the row and every address, not because anybody looks when the
+ * kernel runs. */
 #include "base/alloc.h"
 #include "codegen/loop.h"
 
@@ -8,12 +9,13 @@ enum {
     THREADS = 256,
     MOST_TEAM = 512,
     MOST_PACKS = 8,
-    MOST_WORDS = 64,       /* registers a thread spends on what it keeps */
-    FEW_THREADS = 32768,   /* below this, rows are shared by more threads instead of more packs */
+    MOST_WORDS = 64,     /* registers a thread spends on what it keeps */
+    FEW_THREADS = 32768, /* below this, rows are shared by more threads instead of more packs */
     FLAT_BLOCKS = 4096,
-    MOST_UNITS = 512,      /* partial results of a reduction over rows */
-    UNIT_STEPS = 4,        /* rows, or packs, a thread adds before it writes a part */
-    ONE_UNIT = 16384,      /* elements */
+    MOST_UNITS = 512,   /* partial results of a reduction over rows */
+    UNIT_STEPS = 4,     /* rows, or packs, a thread adds before it writes a part, if that leaves... */
+    ENOUGH_UNITS = 128, /* ... so many */
+    ONE_UNIT = 16384,   /* elements */
     MOST_SHARED = 49152
 };
 
@@ -105,7 +107,8 @@ static bool choose_row_team(mpc_loop *l, int64_t packs) {
     mpc_loop_team *t = &l->team;
     int64_t words = words_of_pack(l);
     uint32_t team = 1;
-    while (team < MOST_TEAM && (divide_up(packs, team) > MOST_PACKS || divide_up(packs, team) * words > MOST_WORDS)) team *= 2;
+    while (team < MOST_TEAM && (divide_up(packs, team) > MOST_PACKS || divide_up(packs, team) * words > MOST_WORDS))
+        team *= 2;
     while (team < THREADS && team < packs && l->space.rows * team < FEW_THREADS) team *= 2;
     int64_t held = divide_up(packs, team);
     use_teams(t, team, l->space.rows);
@@ -117,8 +120,8 @@ static bool choose_row_team(mpc_loop *l, int64_t packs) {
 
 static void choose_flat(mpc_loop *l, int64_t packs) {
     mpc_loop_team *t = &l->team;
-    *t = (mpc_loop_team){.width = t->width, .team = THREADS, .packs = 1, .threads = THREADS, .flat = true, .chunks = 1,
-                         .note = t->note};
+    *t = (mpc_loop_team){
+        .width = t->width, .team = THREADS, .packs = 1, .threads = THREADS, .flat = true, .chunks = 1, .note = t->note};
     t->row_blocks = divide_up(packs, THREADS);
     if (t->row_blocks > FLAT_BLOCKS) t->row_blocks = FLAT_BLOCKS;
     if (l->has_over) {
@@ -156,7 +159,10 @@ static void choose_blocks(mpc_loop *l) {
     }
     if (s->rows * s->cols > ONE_UNIT) {
         int64_t most = at_least(MOST_UNITS / t->chunks, 1);
-        l->per_unit = at_least(divide_up(s->rows, most), teams * UNIT_STEPS);
+        int64_t per = at_least(divide_up(s->rows, most), teams * UNIT_STEPS);
+        if (divide_up(s->rows, per) * t->chunks < ENOUGH_UNITS)
+            per = at_least(divide_up(s->rows, divide_up(ENOUGH_UNITS, t->chunks)), teams);
+        l->per_unit = per;
         l->units = divide_up(s->rows, l->per_unit);
     }
     t->row_blocks = l->units;

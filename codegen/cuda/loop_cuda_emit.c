@@ -1,7 +1,7 @@
-/* Prints a kernel description as CUDA C on the packs of prelude.h. Names as in loop_emit.c: v members, a accesses, k constants,
- * t accumulators, x and y addresses; b<i> are the words an access was loaded as, s<i> members that are saved, both arrays over
- * the packs of a thread. What is easily overlooked: all threads of a team run every row value and every fold, whether they hold
- * columns or not; only what stands in a loop over columns is theirs alone. */
+/* Prints a kernel description as CUDA C on the packs of prelude.h. Names as in loop_emit.c: v members, a accesses, k
+ * constants, t accumulators, x and y addresses; b<i> are the words an access was loaded as, s<i> members that are
+ * saved, both arrays over the packs of a thread. What is easily overlooked: all threads of a team run every row value
+ * and every fold, whether they hold columns or not; only what stands in a loop over columns is theirs alone. */
 #include "codegen/loop.h"
 
 enum { SLOT_BYTES = 256 }; /* of one fold: 32 warps, 8 bytes */
@@ -10,7 +10,7 @@ typedef struct team_printer {
     const mpc_loop *l;
     const mpc_loop_team *t;
     mpc_str *o;
-    uint32_t loop, folds; /* folds printed so far */
+    uint32_t loop, folds;         /* folds printed so far */
     bool held[MPC_LOOP_ACCESSES]; /* words are in b<i> */
 } team_printer;
 
@@ -124,13 +124,15 @@ static void print_constants(const team_printer *p) {
     const mpc_loop *l = p->l;
     const char *type = index_type(l);
     unsigned w = p->t->width;
-    mpc_str_printf(p->o, "    const %s rows = (%s)n[1], cols = (%s)n[2];\n    (void)rows, (void)cols;\n", type, type, type);
+    mpc_str_printf(p->o, "    const %s rows = (%s)n[1], cols = (%s)n[2];\n    (void)rows, (void)cols;\n", type, type,
+                   type);
     for (uint32_t i = 0; i < l->const_count; i++) {
         unsigned argument = l->constant[i].argument;
         char lanes = mpc_cg_lanes(l->constant[i].format);
         if (lanes == 'f') mpc_str_printf(p->o, "    const mpc_f<%u> k%u = mpc_splat<%u>(f[%u]);\n", w, i, w, argument);
         else if (lanes == 'b')
-            mpc_str_printf(p->o, "    const mpc_i<%u> k%u = mpc_splat_i<%u>(n[%u] != 0 ? -1 : 0);\n", w, i, w, argument);
+            mpc_str_printf(p->o, "    const mpc_i<%u> k%u = mpc_splat_i<%u>(n[%u] != 0 ? -1 : 0);\n", w, i, w,
+                           argument);
         else if (lanes == 'l')
             mpc_str_printf(p->o, "    const mpc_l<%u> k%u = mpc_splat_l<%u>(n[%u]);\n", w, i, w, argument);
         else mpc_str_printf(p->o, "    const mpc_i<%u> k%u = mpc_splat_i<%u>((int32_t)n[%u]);\n", w, i, w, argument);
@@ -145,10 +147,11 @@ static void print_loop_start(const team_printer *p, bool tail) {
     const mpc_loop_team *t = p->t;
     const char *type = index_type(p->l);
     if (t->registers)
-        mpc_str_printf(p->o,
-                       "        MPC_UNROLL for (int j = 0; j < %u; j++) {\n            const %s c = lo + (j * %u + lane) * "
-                       "%u;\n%s",
-                       t->packs, type, t->team, t->width, t->full ? "" : "            if (c >= cols) continue;\n");
+        mpc_str_printf(
+            p->o,
+            "        MPC_UNROLL for (int j = 0; j < %u; j++) {\n            const %s c = lo + (j * %u + lane) * "
+            "%u;\n%s",
+            t->packs, type, t->team, t->width, t->full ? "" : "            if (c >= cols) continue;\n");
     else mpc_str_printf(p->o, "        for (%s c = lo; c < cols; c += step) {\n", type);
     if (tail && !t->exact) mpc_str_append(p->o, "            const int64_t m = cols - c;\n");
 }
@@ -182,8 +185,8 @@ static void find_read(const team_printer *p, bool *read) {
 static void print_load(const team_printer *p, uint32_t i, const char *declare) {
     const mpc_access *a = &p->l->access[i];
     unsigned bytes = bytes_of(a->format), w = p->t->width;
-    mpc_str_printf(p->o, "            %sb%u%s = mpc_load_raw<%u, %u, true>(x%u + (int64_t)c * %u, ", declare, i, of_pack(p), bytes,
-                   w, i, bytes);
+    mpc_str_printf(p->o, "            %sb%u%s = mpc_load_raw<%u, %u, true>(x%u + (int64_t)c * %u, ", declare, i,
+                   of_pack(p), bytes, w, i, bytes);
     print_valid(p);
     mpc_str_append(p->o, ");\n");
 }
@@ -194,7 +197,8 @@ static void print_loads(team_printer *p, const bool *read) {
     bool fresh = false;
     for (uint32_t i = 0; i < l->access_count; i++) {
         if (!read[i] || p->held[i] || l->access[i].range) continue;
-        mpc_str_printf(p->o, "        mpc_raw<%u, %u> b%u[%u];\n", bytes_of(l->access[i].format), p->t->width, i, p->t->packs);
+        mpc_str_printf(p->o, "        mpc_raw<%u, %u> b%u[%u];\n", bytes_of(l->access[i].format), p->t->width, i,
+                       p->t->packs);
         fresh = true;
     }
     if (!fresh) return;
@@ -214,8 +218,9 @@ static void print_accesses(const team_printer *p, const bool *read) {
         const mpc_access *a = &p->l->access[i];
         if (!read[i]) continue;
         if (a->range) {
-            mpc_str_printf(p->o, "            const mpc_i<%u> a%u = mpc_splat_i<%u>((int32_t)(x%u + c)) + mpc_lanes<%u>();\n", w,
-                           i, w, i, w);
+            mpc_str_printf(p->o,
+                           "            const mpc_i<%u> a%u = mpc_splat_i<%u>((int32_t)(x%u + c)) + mpc_lanes<%u>();\n",
+                           w, i, w, i, w);
             continue;
         }
         if (!p->t->registers) {
@@ -278,8 +283,10 @@ static void print_accumulate(const team_printer *p, uint32_t i) {
     bool columns = is_column_sum(p->l, i);
     if (columns && sums_in_memory(p)) {
         const char *format = lane_format(lanes);
-        mpc_str_printf(p->o, "            mpc_store_%s<%u>(t%u + (int64_t)c * %u, mpc_%s_%c(mpc_load_%s<%u>(t%u + (int64_t)c * %u, ",
-                       format, p->t->width, i, lane_bytes(lanes), m->op->name, lanes, format, p->t->width, i, lane_bytes(lanes));
+        mpc_str_printf(
+            p->o,
+            "            mpc_store_%s<%u>(t%u + (int64_t)c * %u, mpc_%s_%c(mpc_load_%s<%u>(t%u + (int64_t)c * %u, ",
+            format, p->t->width, i, lane_bytes(lanes), m->op->name, lanes, format, p->t->width, i, lane_bytes(lanes));
         print_valid(p);
         mpc_str_append(p->o, "), ");
         print_operand_as(p, m, lanes);
@@ -303,8 +310,8 @@ static void print_stores(const team_printer *p) {
         const mpc_loop_member *m = &l->member[i];
         if (!m->stored || m->row_value || kind_of(l, i) != MPC_MEMBER_EWISE) continue;
         if ((m->in_place ? l->loops - 1 : m->when) != p->loop) continue;
-        mpc_str_printf(p->o, "            mpc_store_%s<%u, true>(y%u + (int64_t)c * %u, v%u, ", format_name(m->format), p->t->width,
-                       i, bytes_of(m->format), i);
+        mpc_str_printf(p->o, "            mpc_store_%s<%u, true>(y%u + (int64_t)c * %u, v%u, ", format_name(m->format),
+                       p->t->width, i, bytes_of(m->format), i);
         print_valid(p);
         mpc_str_append(p->o, ");\n");
     }
@@ -386,7 +393,8 @@ static void print_row_stores(const team_printer *p) {
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
         if (!m->stored || !m->row_value || is_over(l, i)) continue;
-        mpc_str_printf(p->o, "            mpc_store_%s<1>(y%u, mpc_part<1, 0>(v%u), 1);\n", format_name(m->format), i, i);
+        mpc_str_printf(p->o, "            mpc_store_%s<1>(y%u, mpc_part<1, 0>(v%u), 1);\n", format_name(m->format), i,
+                       i);
     }
     mpc_str_append(p->o, "        }\n");
 }
@@ -427,12 +435,15 @@ static void print_over_start(const team_printer *p, uint32_t i) {
         return;
     }
     if (sums_in_memory(p)) {
-        mpc_str_printf(p->o, "    char *const t%u = (char *)p[%u] + (int64_t)unit * cols * %u;\n", i, m->extra, lane_bytes(lanes));
+        mpc_str_printf(p->o, "    char *const t%u = (char *)p[%u] + (int64_t)unit * cols * %u;\n", i, m->extra,
+                       lane_bytes(lanes));
         print_loop_start(p, true);
-        mpc_str_printf(p->o, "            mpc_store_%s<%u>(t%u + (int64_t)c * %u, ", lane_format(lanes), w, i, lane_bytes(lanes));
+        mpc_str_printf(p->o, "            mpc_store_%s<%u>(t%u + (int64_t)c * %u, ", lane_format(lanes), w, i,
+                       lane_bytes(lanes));
     } else {
-        mpc_str_printf(p->o, "    mpc_%c<%u> t%u[%u];\n    MPC_UNROLL for (int j = 0; j < %u; j++) t%u[j] = ", pack_of(lanes), w, i,
-                       p->t->packs, p->t->packs, i);
+        mpc_str_printf(p->o,
+                       "    mpc_%c<%u> t%u[%u];\n    MPC_UNROLL for (int j = 0; j < %u; j++) t%u[j] = ", pack_of(lanes),
+                       w, i, p->t->packs, p->t->packs, i);
         print_neutral(p, m);
         mpc_str_append(p->o, ";\n");
         return;
@@ -450,13 +461,13 @@ static void print_over_store(const team_printer *p, uint32_t i, unsigned width, 
     char lanes = lanes_of(m);
     const char *columns = is_column_sum(p->l, i) ? "cols" : "1";
     if (p->l->units > 1) {
-        mpc_str_printf(p->o, "mpc_store_%s<%u>((char *)p[%u] + ((int64_t)unit * %s + %s) * %u, %s, ", lane_format(lanes), width,
-                       m->extra, columns, at, lane_bytes(lanes), value);
+        mpc_str_printf(p->o, "mpc_store_%s<%u>((char *)p[%u] + ((int64_t)unit * %s + %s) * %u, %s, ",
+                       lane_format(lanes), width, m->extra, columns, at, lane_bytes(lanes), value);
     } else {
         bool rounds = mpc_cg_rounds(m->format);
-        mpc_str_printf(p->o, "mpc_store_%s<%u>((char *)p[%u] + (int64_t)(%s) * %u, %s%s%s%s%s, ", format_name(m->format), width,
-                       m->pointer, at, bytes_of(m->format), rounds ? "mpc_round_" : "", rounds ? format_name(m->format) : "",
-                       rounds ? "(" : "", value, rounds ? ")" : "");
+        mpc_str_printf(p->o, "mpc_store_%s<%u>((char *)p[%u] + (int64_t)(%s) * %u, %s%s%s%s%s, ",
+                       format_name(m->format), width, m->pointer, at, bytes_of(m->format), rounds ? "mpc_round_" : "",
+                       rounds ? format_name(m->format) : "", rounds ? "(" : "", value, rounds ? ")" : "");
     }
     if (width == 1) mpc_str_append(p->o, "1");
     else print_valid(p);
@@ -470,17 +481,19 @@ static void print_combine(const team_printer *p, uint32_t i) {
     unsigned held = t->team * t->packs * t->width;
     const char *type = number_type(lanes), *format = lane_format(lanes), *op = p->l->member[i].op->name;
     mpc_str_printf(p->o, "    {\n        %s *const s = (%s *)mpc_shared();\n        mpc_barrier();\n", type, type);
-    mpc_str_printf(p->o,
-                   "        MPC_UNROLL for (int j = 0; j < %u; j++)\n            mpc_store_%s<%u, true>(s + team * %u + (j * %u + "
-                   "lane) * %u, t%u[j], %u);\n        mpc_barrier();\n",
-                   t->packs, format, t->width, held, t->team, t->width, i, t->width);
+    mpc_str_printf(
+        p->o,
+        "        MPC_UNROLL for (int j = 0; j < %u; j++)\n            mpc_store_%s<%u, true>(s + team * %u + (j * %u + "
+        "lane) * %u, t%u[j], %u);\n        mpc_barrier();\n",
+        t->packs, format, t->width, held, t->team, t->width, i, t->width);
     mpc_str_printf(p->o,
                    "        for (int i = mpc_thread(); i < %u && lo + i < cols; i += %u) {\n            mpc_%c<1> v = "
                    "mpc_load_%s<1>(s + i, 1);\n",
                    held, t->threads, pack_of(lanes), format);
-    mpc_str_printf(p->o,
-                   "            for (int g = 1; g < %u; g++) v = mpc_%s_%c(v, mpc_load_%s<1>(s + g * %u + i, 1));\n            ",
-                   t->threads / t->team, op, lanes, format, held);
+    mpc_str_printf(
+        p->o,
+        "            for (int g = 1; g < %u; g++) v = mpc_%s_%c(v, mpc_load_%s<1>(s + g * %u + i, 1));\n            ",
+        t->threads / t->team, op, lanes, format, held);
     print_over_store(p, i, 1, "lo + i", "v");
     mpc_str_append(p->o, "        }\n    }\n");
 }
@@ -490,10 +503,11 @@ static void print_over_end(const team_printer *p, uint32_t i) {
     char lanes = lanes_of(m);
     mpc_str value = {0};
     if (!is_column_sum(p->l, i)) {
-        mpc_str_printf(p->o,
-                       "    {\n        mpc_barrier();\n        const mpc_%c<1> v = %s<1>(mpc_block_%s_%c<%u>(mpc_fold_%s_%c(t%u)."
-                       "v[0], mpc_shared()));\n        if (mpc_thread() == 0) ",
-                       pack_of(lanes), splat_name(lanes), m->op->name, lanes, p->t->threads, m->op->name, lanes, i);
+        mpc_str_printf(
+            p->o,
+            "    {\n        mpc_barrier();\n        const mpc_%c<1> v = %s<1>(mpc_block_%s_%c<%u>(mpc_fold_%s_%c(t%u)."
+            "v[0], mpc_shared()));\n        if (mpc_thread() == 0) ",
+            pack_of(lanes), splat_name(lanes), m->op->name, lanes, p->t->threads, m->op->name, lanes, i);
         print_over_store(p, i, 1, "0", "v");
         mpc_str_append(p->o, "    }\n");
     } else if (p->t->registers && p->t->threads > p->t->team) {
@@ -503,8 +517,9 @@ static void print_over_end(const team_printer *p, uint32_t i) {
         print_loop_start(p, true);
         mpc_str_append(p->o, "            ");
         if (p->t->registers) mpc_str_printf(&value, "t%u[j]", i);
-        else mpc_str_printf(&value, "mpc_load_%s<%u>(t%u + (int64_t)c * %u, %s)", lane_format(lanes), p->t->width, i,
-                            lane_bytes(lanes), p->t->exact ? "16" : "m");
+        else
+            mpc_str_printf(&value, "mpc_load_%s<%u>(t%u + (int64_t)c * %u, %s)", lane_format(lanes), p->t->width, i,
+                           lane_bytes(lanes), p->t->exact ? "16" : "m");
         print_over_store(p, i, p->t->width, "c", mpc_str_cstr(&value));
         print_loop_end(p);
     }
@@ -518,20 +533,21 @@ static void print_places(const team_printer *p) {
     const mpc_loop_team *t = p->t;
     const char *type = index_type(p->l);
     if (t->flat) {
-        mpc_str_printf(p->o,
-                       "    const int lane = mpc_thread(), unit = block;\n    const %s lo = ((%s)block * %u + lane) * %u, step = "
-                       "(%s)blocks * %u;\n    (void)unit;\n",
-                       type, type, t->threads, t->width, type, t->threads * t->width);
+        mpc_str_printf(
+            p->o,
+            "    const int lane = mpc_thread(), unit = block;\n    const %s lo = ((%s)block * %u + lane) * %u, step = "
+            "(%s)blocks * %u;\n    (void)unit;\n",
+            type, type, t->threads, t->width, type, t->threads * t->width);
         return;
     }
-    mpc_str_printf(p->o,
-                   "    const int chunks = (int)n[3], chunk = block %% chunks, unit = block / chunks;\n    const int lane = "
-                   "mpc_thread() %% %u, team = mpc_thread() / %u;\n    (void)chunk, (void)unit, (void)team;\n",
-                   t->team, t->team);
+    mpc_str_printf(
+        p->o,
+        "    const int chunks = (int)n[3], chunk = block %% chunks, unit = block / chunks;\n    const int lane = "
+        "mpc_thread() %% %u, team = mpc_thread() / %u;\n    (void)chunk, (void)unit, (void)team;\n",
+        t->team, t->team);
     if (t->registers)
         mpc_str_printf(p->o, "    const %s lo = (%s)chunk * %u;\n", type, type, t->team * t->packs * t->width);
-    else
-        mpc_str_printf(p->o, "    const %s lo = lane * %u, step = %u;\n", type, t->width, t->team * t->width);
+    else mpc_str_printf(p->o, "    const %s lo = lane * %u, step = %u;\n", type, t->width, t->team * t->width);
     if (t->team > 32 && folds_of_row(p->l) > 0) mpc_str_append(p->o, "    int turn = 0;\n");
 }
 
@@ -542,12 +558,13 @@ static void print_row_loop(const team_printer *p) {
     if (p->t->flat) mpc_str_append(p->o, "    {\n        const int r = 0;\n        (void)r;\n");
     else if (l->has_over)
         mpc_str_printf(p->o,
-                       "    const %s end = unit * (%s)n[0] + (%s)n[0] < rows ? (unit + 1) * (%s)n[0] : rows;\n    for (%s r = unit * "
+                       "    const %s end = unit * (%s)n[0] + (%s)n[0] < rows ? (unit + 1) * (%s)n[0] : rows;\n    for "
+                       "(%s r = unit * "
                        "(%s)n[0] + team; r < end; r += %u) {\n",
                        type, type, type, type, type, type, teams);
     else
-        mpc_str_printf(p->o, "    for (%s r = (%s)unit * %u + team; r < rows; r += (%s)(blocks / chunks) * %u) {\n", type, type,
-                       teams, type, teams);
+        mpc_str_printf(p->o, "    for (%s r = (%s)unit * %u + team; r < rows; r += (%s)(blocks / chunks) * %u) {\n",
+                       type, type, teams, type, teams);
 }
 
 void mpc_cuda_loop_print(const mpc_loop *l, mpc_str *o, uint32_t *shared_bytes) {
