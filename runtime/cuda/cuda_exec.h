@@ -30,10 +30,10 @@ typedef struct mpc_cuda_transfer {
     uint64_t offset, bytes; /* in the slot */
 } mpc_cuda_transfer;
 
-typedef struct mpc_cuda_gather { /* small pieces of device memory into the staging area, by one kernel */
+typedef struct mpc_cuda_gather_piece { /* small pieces of device memory into the staging area, by one kernel */
     mpc_device_ptr from, to;
     uint64_t bytes;
-} mpc_cuda_gather;
+} mpc_cuda_gather_piece;
 
 typedef struct mpc_cuda_exec {
     mpc_exec base; /* first */

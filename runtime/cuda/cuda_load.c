@@ -367,7 +367,7 @@ static mpc_status make_launch(mpc_cuda_exec *x, uint32_t index, table_writer *w,
     return has_kernel(l) ? make_call(x, l, w, &out->kernel) : MPC_OK;
 }
 
-static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather *pieces, uint32_t count, table_writer *w, mpc_cuda_kernel_call *call) {
+static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather_piece *pieces, uint32_t count, table_writer *w, mpc_cuda_kernel_call *call) {
     uint64_t bytes = block_bytes(&gather_kernel);
     if (count == 0) return MPC_OK;
     *call = (mpc_cuda_kernel_call){.function = x->functions[x->program->kernel_count],
@@ -377,9 +377,11 @@ static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather *pieces, u
                                    .count = (int32_t)count};
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *to = w->host + w->at + i * bytes;
-        const int64_t head[] = {1, 0}, size = (int64_t)pieces[i].bytes;
+        const int64_t units = 1, size = (int64_t)pieces[i].bytes;
+        const uint32_t blocks[] = {i, 1};
         const mpc_device_ptr ends[] = {pieces[i].from, pieces[i].to};
-        memcpy(to, head, sizeof head);
+        memcpy(to, &units, sizeof units);
+        memcpy(to + 8, blocks, sizeof blocks);
         memcpy(to + 16, ends, sizeof ends);
         memcpy(to + 32, &size, sizeof size);
     }
@@ -388,7 +390,7 @@ static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather *pieces, u
 }
 
 /* Control states lie in one piece, or, with separate buffers, in one per state. */
-static uint32_t list_control(const mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_gather *out) {
+static uint32_t list_control(const mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_gather_piece *out) {
     uint64_t bytes = 0;
     uint8_t *begin = mpc_store_control(x->store, &bytes);
     uint32_t count = 0;
@@ -397,13 +399,13 @@ static uint32_t list_control(const mpc_cuda_exec *x, mpc_device_ptr staging, mpc
         uint8_t *from = p->host > begin ? p->host : begin, *p_end = p->host + p->bytes, *end = begin + bytes;
         if (p_end < end) end = p_end;
         if (from >= end) continue;
-        out[count++] = (mpc_cuda_gather){p->device + (mpc_device_ptr)(from - p->host), staging + (mpc_device_ptr)(from - begin),
+        out[count++] = (mpc_cuda_gather_piece){p->device + (mpc_device_ptr)(from - p->host), staging + (mpc_device_ptr)(from - begin),
                                          (uint64_t)(end - from)};
     }
     return count;
 }
 
-static uint32_t list_outputs(mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_gather *out) {
+static uint32_t list_outputs(mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_gather_piece *out) {
     const mpc_program *p = x->program;
     uint32_t count = 0;
     for (uint32_t i = 0; i < p->output_count; i++) {
@@ -412,7 +414,7 @@ static uint32_t list_outputs(mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_
         if (bytes > GATHER_LIMIT)
             x->transfers_out[x->transfer_out_count++] = (mpc_cuda_transfer){from, x->output_offset[i], bytes};
         else if (bytes > 0)
-            out[count++] = (mpc_cuda_gather){from, staging + (x->output_offset[i] - x->control_offset), bytes};
+            out[count++] = (mpc_cuda_gather_piece){from, staging + (x->output_offset[i] - x->control_offset), bytes};
     }
     return count;
 }
@@ -420,7 +422,7 @@ static uint32_t list_outputs(mpc_cuda_exec *x, mpc_device_ptr staging, mpc_cuda_
 static mpc_status make_gathers(mpc_cuda_exec *x, table_writer *w) {
     mpc_device_ptr staging = 0;
     uint32_t most = x->shared->piece_count + x->program->output_count;
-    mpc_cuda_gather *pieces = table(x, most, sizeof *pieces);
+    mpc_cuda_gather_piece *pieces = table(x, most, sizeof *pieces);
     x->transfers_out = table(x, x->program->output_count + 1, sizeof *x->transfers_out);
     if (!pieces || !x->transfers_out) return MPC_NO_MEMORY;
     if (x->staging_bytes > 0) {
