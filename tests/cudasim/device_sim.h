@@ -38,10 +38,7 @@ extern "C" __attribute__((visibility("default"))) int cudasim_bind(cudasim_machi
 template <int P, int N, int F> void mpc_sim_each_pointer(void *block, cudasim_translate *translate, void *user) {
     mpc_args<P, N, F> *args = (mpc_args<P, N, F> *)block;
     for (int i = 0; i < P; i++) {
-        char what[] = "p[00]";
-        what[2] = (char)('0' + i / 10 % 10);
-        what[3] = (char)('0' + i % 10);
-        translate(user, &args->p[i], what);
+        translate(user, &args->p[i], i);
     }
 }
 #define MPC_SIM_DECLARE(name, threads, segmented, count, s0, s1, s2, P, N, F) \

@@ -3,7 +3,7 @@
 #ifndef MPC_TESTS_CUDASIM_MACHINE_H
 #define MPC_TESTS_CUDASIM_MACHINE_H
 
-enum { CUDASIM_ABI = 3 }; /* changes with this file: an image of another number is refused, as one for another GPU */
+enum { CUDASIM_ABI = 4 }; /* changes with this file: an image of another number is refused, as one for another GPU */
 
 /* What all `members` lanes of a warp do at once; the last one to come computes it for all. */
 typedef enum cudasim_collective {
@@ -35,7 +35,7 @@ typedef struct cudasim_machine {
 } cudasim_machine;
 
 /* Writes the host address over each device address that it is given. */
-typedef void cudasim_translate(void *user, void **pointer, const char *what);
+typedef void cudasim_translate(void *user, void **pointer, int index);
 typedef struct cudasim_kernel {
     int threads, param_count;
     unsigned param_bytes[3];

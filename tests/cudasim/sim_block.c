@@ -78,30 +78,40 @@ __attribute__((noreturn)) static void fail(const char *what) {
     stop(strstr(what, "misaligned") ? SIM_MISALIGNED : CUDASIM_LAUNCH_FAILED, "%s (thread %d of block %d)", what);
 }
 
-static const char *describe(int t) {
+static const char *describe(int t, char text[64]) {
     const thread *at = &run.threads[t];
-    return at->state == AT_BARRIER ? "a barrier" : at->state == TOGETHER ? sim_collective_names[at->what] : "its end";
+    if (at->state == TOGETHER) snprintf(text, 64, "%s of lanes %08x", sim_collective_names[at->what], at->members);
+    else snprintf(text, 64, "%s", at->state == AT_BARRIER ? "a barrier" : "its end");
+    return text;
+}
+
+/* The first thread that keeps `t` waiting; the block's number of threads if it isn't there. */
+static int missing(int t) {
+    const thread *w = &run.threads[t];
+    int other = 0;
+    if (w->state == TOGETHER) {
+        const int first = t / WARP * WARP;
+        for (other = first; other < first + WARP; other++) {
+            const thread *o = &run.threads[other];
+            const bool here = o->state == TOGETHER && o->what == w->what && o->members == w->members;
+            if ((w->members >> other % WARP & 1u) && (other >= run.machine.threads || !here)) break;
+        }
+    } else {
+        while (other < run.machine.threads && run.threads[other].state == AT_BARRIER) other++;
+    }
+    return other < run.machine.threads ? other : run.machine.threads;
 }
 
 /* Somebody waits for what never comes. */
 __attribute__((noreturn)) static void deadlock(void) {
-    int waiting = 0, other = 0;
+    int waiting = 0;
+    char here[64], there[64] = "not there";
     while (run.threads[waiting].state == DONE) waiting++;
-    const thread *w = &run.threads[waiting];
-    if (w->state == TOGETHER) { /* the lane that is missing */
-        for (other = 0; other < WARP; other++) {
-            const thread *o = &run.threads[waiting / WARP * WARP + other];
-            if (w->members >> other & 1u && (o->state != TOGETHER || o->what != w->what || o->members != w->members)) break;
-        }
-        other += waiting / WARP * WARP;
-    } else while (other < run.machine.threads - 1 && run.threads[other].state == AT_BARRIER) other++;
+    const int other = missing(waiting);
+    if (other < run.machine.threads) describe(other, there);
     run.result = CUDASIM_LAUNCH_FAILED;
-    if (other >= run.machine.threads)
-        snprintf(run.problem, sizeof run.problem, "thread %d of block %d waits in %s for lane %d, and the block has %d threads", waiting,
-                 run.machine.block, describe(waiting), other % WARP, run.machine.threads);
-    else
-        snprintf(run.problem, sizeof run.problem, "thread %d of block %d waits in %s (lanes %08x), thread %d is at %s (lanes %08x)",
-                 waiting, run.machine.block, describe(waiting), w->members, other, describe(other), run.threads[other].members);
+    snprintf(run.problem, sizeof run.problem, "thread %d of block %d waits in %s, thread %d is at %s", waiting, run.machine.block,
+             describe(waiting, here), other, there);
     leave();
     abort();
 }

@@ -24,14 +24,15 @@ typedef struct sim_call { /* one launch while it runs */
     char problem[256];
 } sim_call;
 
-static void reach(void *user, void **pointer, const char *what) {
+/* `index` -1: `when`. */
+static void reach(void *user, void **pointer, int index) {
     sim_call *call = user;
     char *host;
     if (!*pointer) return;
     sim_allocation *a = sim_allocation_at((uint64_t)(uintptr_t)*pointer, 0, &host);
     if (a) a->reached = true, *pointer = host;
     else if (!call->problem[0])
-        snprintf(call->problem, sizeof call->problem, "%s holds %p, which is not device memory in use", what, *pointer);
+        snprintf(call->problem, sizeof call->problem, "its p[%d] is %p, which is not device memory in use", index, *pointer);
 }
 
 /* Header of an argument block: units, first_block, blocks. */
@@ -81,7 +82,7 @@ static int prepare(sim_call *call) {
     for (uint32_t i = 0; i < call->block_count; i++) k->each_pointer(call->blocks + (size_t)i * k->block_bytes, reach, call);
     void *when;
     memcpy(&when, call->launch->params + call->launch->offset[k->param_count - 1], sizeof when);
-    reach(call, &when, "when");
+    reach(call, &when, -1);
     call->when = when;
     check_blocks(call);
     return call->problem[0] ? CUDASIM_ILLEGAL_ADDRESS : CUDASIM_SUCCESS;

@@ -21,13 +21,11 @@ int sim_max_shared(void) {
     return 227 * 1024;
 }
 
-static int refuse_image(const sim_image *image) {
+static int refuse_image(const sim_image *image, bool portable) {
     const int arch = sim_configuration()->arch;
-    if (memcmp(image, SIM_MAGIC, sizeof image->magic) != 0)
-        return strstr((const char *)image, ".version") ? sim_error(SIM_INVALID_PTX, "the stand-in takes no PTX")
-                                                       : sim_error(SIM_INVALID_IMAGE, "not an image of the stand-in");
+    if (memcmp(image, SIM_MAGIC, sizeof image->magic) != 0) return sim_error(SIM_INVALID_IMAGE, "not an image of the stand-in");
     if (image->abi != CUDASIM_ABI) return sim_error(SIM_NO_BINARY, "an image of another version of the stand-in");
-    if ((int)image->arch / 10 != arch / 10 || (int)image->arch > arch)
+    if ((int)image->arch > arch || (!portable && (int)image->arch / 10 != arch / 10))
         return sim_error(SIM_NO_BINARY, "an image for sm_%u on sm_%d", image->arch, arch);
     return CUDASIM_SUCCESS;
 }
@@ -57,15 +55,35 @@ static void close_module(sim_module *m) {
     sim_delete(m);
 }
 
-static int load_module(void **module, const void *image) {
-    if (!module || !image) return CUDASIM_INVALID_VALUE;
-    int result = refuse_image(image);
+/* "PTX": text that ends in the image in hexadecimal. NULL: other text, or no memory. */
+static sim_image *decode(const char *text) {
+    const char *at = strstr(text, ".image ");
+    const size_t digits = at ? strlen(at + 7) : 0;
+    unsigned char *image = digits / 2 > sizeof(sim_image) ? malloc(digits / 2) : NULL;
+    for (size_t i = 0; image && i < digits / 2; i++) {
+        const char pair[3] = {at[7 + 2 * i], at[8 + 2 * i], 0};
+        image[i] = (unsigned char)strtoul(pair, NULL, 16);
+    }
+    return (sim_image *)(void *)image;
+}
+
+static int load_image(void **module, const sim_image *image, bool portable) {
+    int result = refuse_image(image, portable);
     if (result) return result;
     sim_module *m = sim_new(SIM_MODULE, sizeof *m);
     if (!m) return CUDASIM_OUT_OF_MEMORY;
     result = open_library(m, image);
     if (result) close_module(m);
     else *module = m;
+    return result;
+}
+
+static int load_module(void **module, const void *image) {
+    if (!module || !image) return CUDASIM_INVALID_VALUE;
+    if (strncmp(image, "//", 2) != 0) return load_image(module, image, false);
+    sim_image *decoded = decode(image);
+    const int result = decoded ? load_image(module, decoded, true) : sim_error(SIM_INVALID_PTX, "not the PTX of the stand-in");
+    free(decoded);
     return result;
 }
 SIM_API(SIM_SYNCHRONISES, cuModuleLoadData, (void **module, const void *image), (module, image)) {
