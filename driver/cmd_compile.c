@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/dl.h"
 #include "codegen/codegen.h"
 #include "driver/compile_report.h"
 #include "runtime/cuda/nvrtc.h"
@@ -104,10 +105,27 @@ static bool emit(const compile_job *job, const program_text *t) {
     return ok;
 }
 
+/* The library that is here makes code for each of these GPUs. */
+static bool check_archs(const compile_job *job) {
+    mpc_nvrtc_api api = {0};
+    int version = 0;
+    char reason[256];
+    struct mpc_dl *dl = job->arch_count ? mpc_nvrtc_open(&api, 0, &version, reason, sizeof reason) : NULL;
+    bool ok = true;
+    for (uint32_t i = 0; dl && ok && i < job->arch_count; i++) {
+        ok = mpc_nvrtc_knows(&api, job->archs[i]);
+        if (!ok)
+            mpc_error(job->session->sink, "E621", "NVRTC %d.%d makes no code for sm_%d", version / 1000, version % 1000 / 10,
+                      job->archs[i]);
+    }
+    mpc_dl_close(dl);
+    return ok; /* without the library, compiling says what is missing */
+}
+
 static bool compile(const compile_job *job) {
     static const program_text TEXTS[] = {{"train", MPC_PHASE_TRAIN}, {"eval", MPC_PHASE_EVAL}};
     mpc_session *s = job->session;
-    if (!mpc_session_try_facts(s)) return false;
+    if (!check_archs(job) || !mpc_session_try_facts(s)) return false;
     if (job->folder && mkdir(job->folder, 0777) != 0 && errno != EEXIST) {
         mpc_error(s->sink, "E420", "can't make %s: %s", job->folder, strerror(errno));
         return false;

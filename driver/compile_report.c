@@ -12,7 +12,7 @@
 typedef struct kernel_use { /* by the launches of the program */
     const mpc_launch *first;
     uint32_t launches;
-    double bytes, threads;
+    double bytes, threads; /* bytes 0: not known */
 } kernel_use;
 
 typedef struct kernel_text { /* what its PTX says */
@@ -70,17 +70,19 @@ static json_t *known(const report_row *r, json_int_t value) {
 
 static void print_json(const report_row *r) {
     const mpc_launch *first = r->use.first;
+    bool ends = first && first->kind == MPC_LAUNCH_MATMUL; /* bias, activation and rounding after the library */
     json_t *line = json_pack("{s:s, s:s, s:s?, s:s?, s:i, s:i, s:i}", "program", r->compiled->name, "kernel", r->kernel->name,
                              "op", first ? first->op : NULL, "value", first ? first->name : NULL, "launches",
                              (int)r->use.launches, "threads", (int)r->kernel->threads, "dynamic_shared_bytes",
                              (int)r->kernel->shared_bytes);
+    json_object_set_new(line, "epilogue", json_boolean(ends));
     json_object_set_new(line, "arch", r->compiled->capability ? json_sprintf("sm_%d", r->compiled->capability) : json_null());
     json_object_set_new(line, "registers", known(r, r->report.registers));
     json_object_set_new(line, "spill_bytes", known(r, r->report.spill_bytes));
     json_object_set_new(line, "static_shared_bytes", known(r, r->report.shared_bytes));
     json_object_set_new(line, "mma", known(r, r->text.mma));
     json_object_set_new(line, "wide_accesses", r->compiled->capability ? json_boolean(r->text.wide) : json_null());
-    json_object_set_new(line, "bytes_per_thread", r->use.threads > 0 ? json_real(r->use.bytes / r->use.threads) : json_null());
+    json_object_set_new(line, "bytes_per_thread", r->use.threads > 0 && r->use.bytes > 0 ? json_real(r->use.bytes / r->use.threads) : json_null());
     json_object_set_new(line, "note", r->kernel->note ? json_string(r->kernel->note) : json_null());
     if (line) json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -89,15 +91,16 @@ static void print_json(const report_row *r) {
 
 static void print_row(const report_row *r) {
     const mpc_launch *first = r->use.first;
-    double per_thread = r->use.threads > 0 ? r->use.bytes / r->use.threads : 0;
     bool is_known = r->compiled->capability != 0;
     printf("%-18s ", r->kernel->name);
     if (is_known) printf("%5u %6u ", r->report.registers, r->report.spill_bytes);
     else printf("%5s %6s ", "-", "-");
-    printf("%7u %7u %8.1f ", r->kernel->shared_bytes + r->report.shared_bytes, r->kernel->threads, per_thread);
+    printf("%7u %7u ", r->kernel->shared_bytes + r->report.shared_bytes, r->kernel->threads);
+    if (r->use.threads > 0 && r->use.bytes > 0) printf("%8.1f ", r->use.bytes / r->use.threads);
+    else printf("%8s ", "-");
     if (is_known) printf("%-4s %4u  ", r->text.wide ? "yes" : "no", r->text.mma);
     else printf("%-4s %4s  ", "-", "-");
-    printf("%s (%s", first && first->op ? first->op : "-", first && first->name ? first->name : "-");
+    printf("%s%s (%s", first && first->kind == MPC_LAUNCH_MATMUL ? "end of " : "", first && first->op ? first->op : "-", first && first->name ? first->name : "-");
     if (r->use.launches > 1) printf(" and %u more", r->use.launches - 1);
     printf(")%s%s\n", r->kernel->note ? "; " : "", r->kernel->note ? r->kernel->note : "");
 }
