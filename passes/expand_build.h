@@ -10,8 +10,8 @@
 /* Builds the primitives of composite `n` (of rw->in) and maps its results. used: per result, NULL: all are. keep_prec:
  * primitives inherit `prec`, for passes before precision assignment. */
 void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const bool *used, bool keep_prec);
-/* Is `n` an attention, or its gradient, that a fused kernel takes: heads of at most 128, one of f32, bf16, f16 for all that
- * is multiplied? expand{keep=attention} leaves these as they are, code generation counts on it. */
+/* Is `n` an attention, or its gradient, that a fused kernel takes: heads of at most 128, one of f32, bf16, f16 for all
+ * that is multiplied? expand{keep=attention} leaves these as they are, code generation counts on it. */
 bool mpc_attention_fuses(const mpc_graph *g, const mpc_node *n);
 bool mpc_expand_has_prec(const mpc_context *ctx, const mpc_op *op);
 

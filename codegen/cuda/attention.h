@@ -1,12 +1,13 @@
-/* Attention as one kernel forward and one backward (codegen/cuda/attention_cuda.c). A block of 4 warps owns 64 rows of one head, 16
- * a warp, and walks over tiles of the other side in shared memory; scores live in registers only, as fragments: thread (g, q) =
- * (lane / 4, lane % 4) has of each 16 x 8 tile the rows g, g + 8 and the columns 2q, 2q + 1. Sums run in the order of the keys, so
- * a row's bits depend on nothing but the row. A hidden key is chosen away, never added up; padding is rows of zeros. */
+/* Attention as one kernel forward and one backward (codegen/cuda/attention_cuda.c). A block of 4 warps owns 64 rows of
+ * one head, 16 a warp, and walks over tiles of the other side in shared memory; scores live in registers only, as
+ * fragments: thread (g, q) = (lane / 4, lane % 4) has of each 16 x 8 tile the rows g, g + 8 and the columns 2q, 2q + 1.
+ * Sums run in the order of the keys, so a row's bits depend on nothing but the row. A hidden key is chosen away, never
+ * added up; padding is rows of zeros. */
 enum { MPC_AT_THREADS = 128, MPC_AT_ROWS = 64 };
 
-/* --- what the formats differ in. `scores` adds a b^T of 16 rows of a tile and 8 N rows of another, `update` adds p v of 16 x 8 N
- * scores, rounded to the format, and 8 N rows of a tile. Tiles are DP wide; a row of a tile takes `pitch` bytes, 16 more than it
- * holds, so that 8 rows lie in different banks. --- */
+/* --- what the formats differ in. `scores` adds a b^T of 16 rows of a tile and 8 N rows of another, `update` adds p v
+ * of 16 x 8 N scores, rounded to the format, and 8 N rows of a tile. Tiles are DP wide; a row of a tile takes `pitch`
+ * bytes, 16 more than it holds, so that 8 rows lie in different banks. --- */
 MPC_FN int mpc_at_lane() { return mpc_thread() & 31; }
 
 struct mpc_at_bf16 {
@@ -106,12 +107,13 @@ struct mpc_at_tf32_mma {
         const int g = mpc_at_lane() >> 2, q = mpc_at_lane() & 3;
         MPC_UNROLL
         for (int k = 0; k < N; k++) {
-            const uint32_t x[4] = {mpc_at_tf32(mpc_bits(p[k][0])), mpc_at_tf32(mpc_bits(p[k][2])), mpc_at_tf32(mpc_bits(p[k][1])),
-                                   mpc_at_tf32(mpc_bits(p[k][3]))};
+            const uint32_t x[4] = {mpc_at_tf32(mpc_bits(p[k][0])), mpc_at_tf32(mpc_bits(p[k][2])),
+                                   mpc_at_tf32(mpc_bits(p[k][1])), mpc_at_tf32(mpc_bits(p[k][3]))};
             const char *row = v + (8 * k + 2 * q) * pitch + g * 4;
             MPC_UNROLL
             for (int i = 0; i < DP / 8; i++) {
-                const uint32_t y[2] = {mpc_at_tf32(mpc_load4(row + i * 32)), mpc_at_tf32(mpc_load4(row + pitch + i * 32))};
+                const uint32_t y[2] = {mpc_at_tf32(mpc_load4(row + i * 32)),
+                                       mpc_at_tf32(mpc_load4(row + pitch + i * 32))};
                 mpc_mma_tf32(out[i], x, y);
             }
         }
@@ -212,11 +214,13 @@ struct mpc_at_side {
     int rows, bytes; /* of a row */
 };
 /* s: strides of batch, row, head, in elements */
-MPC_FN mpc_at_side mpc_at_open(const void *p, const int64_t *s, int64_t batch, int64_t head, int64_t rows, int64_t d, int size) {
+MPC_FN mpc_at_side mpc_at_open(const void *p, const int64_t *s, int64_t batch, int64_t head, int64_t rows, int64_t d,
+                               int size) {
     return mpc_at_side{(const char *)p + (batch * s[0] + head * s[2]) * size, s[1] * size, (int)rows, (int)d * size};
 }
 /* `Rows` rows from `first` on to shared memory; what lies beyond the side is zeros. Wide: 16-byte accesses. */
-template <int Rows, int Bytes, int Size, bool Wide> MPC_FN void mpc_at_load(char *tile, const mpc_at_side &side, int first) {
+template <int Rows, int Bytes, int Size, bool Wide>
+MPC_FN void mpc_at_load(char *tile, const mpc_at_side &side, int first) {
     enum { chunks = Bytes / 16 };
     for (int c = mpc_thread(); c < Rows * chunks; c += MPC_AT_THREADS) {
         const int row = c / chunks, at = (c - row * chunks) * 16;
@@ -230,13 +234,17 @@ template <int Rows, int Bytes, int Size, bool Wide> MPC_FN void mpc_at_load(char
             mpc_16 v = {{0, 0, 0, 0}};
             MPC_UNROLL
             for (int i = 0; i < 16 / Size; i++)
-                if (i * Size < bytes) v.w[i * Size / 4] |= Size == 4 ? mpc_load4(from + i * 4) : (uint32_t)mpc_load2(from + i * 2) << (i & 1) * 16;
+                if (i * Size < bytes)
+                    v.w[i * Size / 4] |=
+                        Size == 4 ? mpc_load4(from + i * 4) : (uint32_t)mpc_load2(from + i * 2) << (i & 1) * 16;
             mpc_store16(to, v);
         }
     }
 }
 /* This warp's 16 rows of a dense [b, rows, h, d] result: out[i] holds columns 8 i and on. */
-template <class F, int N> MPC_FN void mpc_at_store(void *p, const int64_t *n, int64_t batch, int64_t head, int rows, int row0, const float (*out)[4]) {
+template <class F, int N>
+MPC_FN void mpc_at_store(void *p, const int64_t *n, int64_t batch, int64_t head, int rows, int row0,
+                         const float (*out)[4]) {
     const int64_t h = n[0];
     const int d = (int)n[3], q = mpc_at_lane() & 3;
     MPC_UNROLL
@@ -268,19 +276,29 @@ struct mpc_at_mask {
     int64_t row, col; /* strides */
     int t, s;
 };
-MPC_FN mpc_at_mask mpc_at_open_mask(const void *p, const int64_t *strides, int64_t batch, int64_t head, const int64_t *n) {
-    return mpc_at_mask{(const char *)p + batch * strides[0] + head * strides[1], strides[2], strides[3], (int)n[1], (int)n[2]};
+MPC_FN mpc_at_mask mpc_at_open_mask(const void *p, const int64_t *strides, int64_t batch, int64_t head,
+                                    const int64_t *n) {
+    return mpc_at_mask{(const char *)p + batch * strides[0] + head * strides[1], strides[2], strides[3], (int)n[1],
+                       (int)n[2]};
 }
 template <bool Causal, bool Mask> MPC_FN bool mpc_at_sees(const mpc_at_mask &m, int i, int j) {
     if (i >= m.t || j >= m.s || (Causal && j > i)) return false;
     return !Mask || mpc_load1(m.base + i * m.row + j * m.col) != 0;
 }
 
-/* --- forward. M: how to multiply, Y: format of the result. n: heads, t, s, d, batch * heads, strides of q, k, v (batch, row, head)
- * and of the mask (batch, head, query, key). p: q, k, v, y, lse, mask. f: scale * log2(e). Scores are in powers of 2. --- */
+/* --- forward. M: how to multiply, Y: format of the result. n: heads, t, s, d, batch * heads, strides of q, k, v
+ * (batch, row, head) and of the mask (batch, head, query, key). p: q, k, v, y, lse, mask. f: scale * log2(e). Scores
+ * are in powers of 2. --- */
 template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide> struct mpc_attention {
     typedef typename M::format F;
-    enum { bytes = DP * F::size, pitch = bytes + 16, own = MPC_AT_ROWS * pitch, part = BN * pitch, N = BN / 8, D = DP / 8 };
+    enum {
+        bytes = DP * F::size,
+        pitch = bytes + 16,
+        own = MPC_AT_ROWS * pitch,
+        part = BN * pitch,
+        N = BN / 8,
+        D = DP / 8
+    };
     float out[D][4], most[2], sum[2];
     bool seen[2];
 
@@ -316,7 +334,8 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
             for (int i = 0; i < D * 2; i++) a.out[i >> 1][(i & 1) + half * 2] *= shrink;
         }
     }
-    MPC_FN void tile(mpc_attention &a, const char *q, const char *k, const mpc_at_mask &m, int row0, int first, float scale) {
+    MPC_FN void tile(mpc_attention &a, const char *q, const char *k, const mpc_at_mask &m, int row0, int first,
+                     float scale) {
         float c[N][4];
         mpc_at_clear<N>(c);
         M::template scores<N, DP>(c, q, k);
@@ -351,7 +370,8 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
     }
     MPC_FN void run(void *const *p, const int64_t *n, const float *f, int block) {
         const int tiles = (int)((n[1] + MPC_AT_ROWS - 1) / MPC_AT_ROWS), both = (int)n[4];
-        const int first = (tiles - 1 - block / both) * MPC_AT_ROWS, warp = mpc_thread() >> 5; /* causal: long rows start first */
+        const int first = (tiles - 1 - block / both) * MPC_AT_ROWS,
+                  warp = mpc_thread() >> 5; /* causal: long rows start first */
         const int64_t batch = block % both / n[0], head = block % both % n[0];
         const mpc_at_side q = mpc_at_open(p[0], n + 5, batch, head, n[1], n[3], F::size);
         const mpc_at_side k = mpc_at_open(p[1], n + 8, batch, head, n[2], n[3], F::size);
@@ -362,47 +382,58 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
         mpc_attention a;
         mpc_at_clear<D>(a.out);
         MPC_UNROLL
-        for (int half = 0; half < 2; half++) a.most[half] = -mpc_at_infinity(), a.sum[half] = 0.0f, a.seen[half] = false;
+        for (int half = 0; half < 2; half++)
+            a.most[half] = -mpc_at_infinity(), a.sum[half] = 0.0f, a.seen[half] = false;
         mpc_at_load<MPC_AT_ROWS, bytes, F::size, Wide>(own_tile, q, first);
         load(stream, k, v, 0);
         mpc_copy_async_commit();
         for (int at = 0, stage = 0; at < end; at += BN, stage ^= Stages - 1) {
             char *now = stream + stage * 2 * part, *next = stream + (stage ^ (Stages - 1)) * 2 * part;
+            mpc_copy_async_wait<0>();
+            mpc_barrier(); /* what was read of the other stage is done with */
             if (Stages > 1 && at + BN < end) load(next, k, v, at + BN);
-            mpc_copy_async_commit();
-            mpc_copy_async_wait<Stages - 1>();
-            mpc_barrier();
+            if (Stages > 1) mpc_copy_async_commit();
             tile(a, own_tile + warp * 16 * pitch, now, m, row0, at, f[0]);
-            mpc_barrier();
+            if (Stages == 1) mpc_barrier();
             if (Stages == 1 && at + BN < end) load(next, k, v, at + BN);
             if (Stages == 1) mpc_copy_async_commit();
         }
-        mpc_copy_async_wait<0>();
         finish(a, p, n, batch, head, row0);
     }
 };
 
-/* --- backward, first: delta[b,h,t] = sum(dy y), one warp a row. p: y, dy, delta. n: as forward, dy's strides at 14. --- */
-template <class Y, class F> MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units, int block) {
+/* --- backward, first: delta[b,h,t] = sum(dy y), one warp a row. p: y, dy, delta. n: as forward, dy's strides at 14.
+ * --- */
+template <class Y, class F>
+MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units, int block) {
     const int64_t row = (int64_t)block * (MPC_AT_THREADS / 32) + (mpc_thread() >> 5);
     if (row >= units) return;
     const int64_t i = row % n[1], head = row / n[1] % n[0], batch = row / n[1] / n[0];
     const char *y = (const char *)p[0] + ((batch * n[1] + i) * n[0] + head) * n[3] * Y::size;
     const char *dy = (const char *)p[1] + (batch * n[14] + i * n[15] + head * n[16]) * F::size;
     float sum = 0.0f;
-    for (int64_t c = mpc_at_lane(); c < n[3]; c += 32) sum = mpc_fma1(Y::value(y + c * Y::size), F::value(dy + c * F::size), sum);
+    for (int64_t c = mpc_at_lane(); c < n[3]; c += 32)
+        sum = mpc_fma1(Y::value(y + c * Y::size), F::value(dy + c * F::size), sum);
     MPC_UNROLL
     for (int step = 1; step < 32; step *= 2) sum += mpc_float(mpc_shuffle_xor(0xffffffffu, mpc_bits(sum), step));
     if (mpc_at_lane() == 0) ((float *)p[2])[row] = sum;
 }
 
-/* --- backward. A block owns 64 keys and walks over queries, making dk and dv, or 64 queries and walks over keys, making dq. Own
- * tiles: k, v or q, dy; streamed: q, dy or k, v; both products and both updates are the same for the two. p: q, k, v, dy, lse,
- * delta, dq, dk, dv, mask. n: heads, t, s, d, batch * heads, strides of q, k, v, dy (batch, row, head), of the mask; f: scale *
- * log2(e), scale. First, Second: formats of dk and dv, or of dq. --- */
-template <class M, class First, class Second, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide, bool Keys> struct mpc_attention_part {
+/* --- backward. A block owns 64 keys and walks over queries, making dk and dv, or 64 queries and walks over keys,
+ * making dq. Own tiles: k, v or q, dy; streamed: q, dy or k, v; both products and both updates are the same for the
+ * two. p: q, k, v, dy, lse, delta, dq, dk, dv, mask. n: heads, t, s, d, batch * heads, strides of q, k, v, dy (batch,
+ * row, head), of the mask; f: scale * log2(e), scale. First, Second: formats of dk and dv, or of dq. --- */
+template <class M, class First, class Second, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide, bool Keys>
+struct mpc_attention_part {
     typedef typename M::format F;
-    enum { bytes = DP * F::size, pitch = bytes + 16, own = MPC_AT_ROWS * pitch, part = BN * pitch, N = BN / 8, D = DP / 8 };
+    enum {
+        bytes = DP * F::size,
+        pitch = bytes + 16,
+        own = MPC_AT_ROWS * pitch,
+        part = BN * pitch,
+        N = BN / 8,
+        D = DP / 8
+    };
     enum { stage_bytes = 2 * part + BN * 8 };
     float first_out[D][4], second_out[Keys ? D : 1][4]; /* ds b, and p b of keys */
     float lse[2], delta[2];                             /* of own queries */
@@ -412,28 +443,25 @@ template <class M, class First, class Second, int DP, int BN, int Stages, bool C
         const float *lse, *delta; /* of this head */
     };
 
-    /* In powers of 2; +inf for who sees nothing or isn't there: p is 0 then. */
-    MPC_FN float base_of(const sides &s, int i, int t) {
-        const float lse = i < t ? s.lse[i] * 1.44269504f : mpc_at_infinity();
-        return lse == -mpc_at_infinity() ? mpc_at_infinity() : lse;
-    }
     MPC_FN void load(char *to, const sides &s, int first, int t) {
         mpc_at_load<BN, bytes, F::size, Wide>(to, s.other[0], first);
         mpc_at_load<BN, bytes, F::size, Wide>(to + part, s.other[1], first);
-        if (!Keys || mpc_thread() >= BN) return;
-        const int i = first + mpc_thread();
-        ((float *)(to + 2 * part))[mpc_thread()] = base_of(s, i, t);
-        ((float *)(to + 2 * part))[BN + mpc_thread()] = i < t ? s.delta[i] : 0.0f;
+        if (!Keys || mpc_thread() >= 2 * BN) return;
+        const int i = first + (mpc_thread() & (BN - 1));
+        const float *from = mpc_thread() < BN ? s.lse : s.delta;
+        mpc_copy_async4(to + 2 * part + mpc_thread() * 4, i < t ? from + i : from, i < t ? 4 : 0);
     }
-    /* Scores and products with dy to p and ds, in place. */
-    MPC_FN void differentiate(const mpc_attention_part &a, float (*c)[4], float (*e)[4], const char *now, const float *f) {
+    /* Scores and products with dy to p and ds, in place. The row of a query that sees nothing, or isn't there, is not a
+     * number or means nothing: all its keys are hidden. */
+    MPC_FN void differentiate(const mpc_attention_part &a, float (*c)[4], float (*e)[4], const char *now,
+                              const float *f) {
         const float *rows = (const float *)(now + 2 * part) + (mpc_at_lane() & 3) * 2;
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
             const int half = (i >> 1) & 1, col = (i >> 2) * 8 + (i & 1);
             const float lse = Keys ? rows[col] : a.lse[half], delta = Keys ? rows[BN + col] : a.delta[half];
             float &x = c[i >> 2][i & 3], &y = e[i >> 2][i & 3];
-            x = mpc_at_exp2<M::precise>(x * f[0] - lse);
+            x = mpc_at_exp2<M::precise>(x * f[0] - lse * 1.44269504f);
             y = x * (y - delta) * f[1];
         }
     }
@@ -441,40 +469,50 @@ template <class M, class First, class Second, int DP, int BN, int Stages, bool C
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
             const int row = row0 + ((i >> 1) & 1) * 8, col = col0 + (i >> 2) * 8 + (i & 1);
-            if (!mpc_at_sees<Causal, Mask>(m, Keys ? col : row, Keys ? row : col)) c[i >> 2][i & 3] = e[i >> 2][i & 3] = 0.0f;
+            if (!mpc_at_sees<Causal, Mask>(m, Keys ? col : row, Keys ? row : col))
+                c[i >> 2][i & 3] = e[i >> 2][i & 3] = 0.0f;
         }
     }
-    MPC_FN void tile(mpc_attention_part &a, const char *mine, const char *now, const mpc_at_mask &m, int row0, int first, const float *f) {
+    MPC_FN void tile(mpc_attention_part &a, const char *mine, const char *now, const mpc_at_mask &m, int row0,
+                     int first, const float *f) {
         float c[N][4], e[N][4];
         mpc_at_clear<N>(c);
         mpc_at_clear<N>(e);
         M::template scores<N, DP>(c, mine, now);
         M::template scores<N, DP>(e, mine + own, now + part);
         differentiate(a, c, e, now, f);
-        const bool border = Keys ? first + BN > m.t || (Causal && first < row0 + 15) : first + BN > m.s || (Causal && first + BN - 1 > row0);
+        const bool border = Keys ? first + BN > m.t || (Causal && first < row0 + 15)
+                                 : first + BN > m.s || (Causal && first + BN - 1 > row0);
         if (Mask || border) hide(c, e, m, row0 + (mpc_at_lane() >> 2), first + (mpc_at_lane() & 3) * 2);
         if (Keys) M::template update<N, DP>(a.second_out, c, now + part);
         M::template update<N, DP>(a.first_out, e, now);
     }
     MPC_FN void run(void *const *p, const int64_t *n, const float *f, int block) {
-        const int both = (int)n[4], order = block / both, t = (int)n[1], s = (int)n[2], mine = Keys ? s : t, others = Keys ? t : s;
+        const int both = (int)n[4], order = block / both, t = (int)n[1], s = (int)n[2], mine = Keys ? s : t,
+                  others = Keys ? t : s;
         const int tiles = (mine + MPC_AT_ROWS - 1) / MPC_AT_ROWS, warp = mpc_thread() >> 5;
         const int first = (Keys ? order : tiles - 1 - order) * MPC_AT_ROWS, row0 = first + warp * 16;
         const int64_t batch = block % both / n[0], head = block % both % n[0];
-        const mpc_at_side q = mpc_at_open(p[0], n + 5, batch, head, t, n[3], F::size), k = mpc_at_open(p[1], n + 8, batch, head, s, n[3], F::size);
-        const mpc_at_side v = mpc_at_open(p[2], n + 11, batch, head, s, n[3], F::size), dy = mpc_at_open(p[3], n + 14, batch, head, t, n[3], F::size);
+        const mpc_at_side q = mpc_at_open(p[0], n + 5, batch, head, t, n[3], F::size),
+                          k = mpc_at_open(p[1], n + 8, batch, head, s, n[3], F::size);
+        const mpc_at_side v = mpc_at_open(p[2], n + 11, batch, head, s, n[3], F::size),
+                          dy = mpc_at_open(p[3], n + 14, batch, head, t, n[3], F::size);
         const int64_t row = (batch * n[0] + head) * n[1];
-        const sides side = {{Keys ? k : q, Keys ? v : dy}, {Keys ? q : k, Keys ? dy : v}, (const float *)p[4] + row, (const float *)p[5] + row};
+        const sides side = {{Keys ? k : q, Keys ? v : dy},
+                            {Keys ? q : k, Keys ? dy : v},
+                            (const float *)p[4] + row,
+                            (const float *)p[5] + row};
         const mpc_at_mask m = mpc_at_open_mask(p[9], n + 17, batch, head, n);
         char *own_tile = mpc_shared(), *stream = own_tile + 2 * own;
-        const int begin = Keys && Causal ? first / BN * BN : 0, end = !Keys && Causal && first + MPC_AT_ROWS < s ? first + MPC_AT_ROWS : others;
+        const int begin = Keys && Causal ? first / BN * BN : 0,
+                  end = !Keys && Causal && first + MPC_AT_ROWS < s ? first + MPC_AT_ROWS : others;
         mpc_attention_part a;
         mpc_at_clear<D>(a.first_out);
         if (Keys) mpc_at_clear<D>(a.second_out);
         MPC_UNROLL
         for (int half = 0; !Keys && half < 2; half++) {
             const int i = row0 + (mpc_at_lane() >> 2) + half * 8;
-            a.lse[half] = base_of(side, i, t);
+            a.lse[half] = i < t ? side.lse[i] : 0.0f;
             a.delta[half] = i < t ? side.delta[i] : 0.0f;
         }
         mpc_at_load<MPC_AT_ROWS, bytes, F::size, Wide>(own_tile, side.own[0], first);
@@ -483,16 +521,15 @@ template <class M, class First, class Second, int DP, int BN, int Stages, bool C
         mpc_copy_async_commit();
         for (int at = begin, stage = 0; at < end; at += BN, stage ^= Stages - 1) {
             char *now = stream + stage * stage_bytes, *next = stream + (stage ^ (Stages - 1)) * stage_bytes;
+            mpc_copy_async_wait<0>();
+            mpc_barrier();
             if (Stages > 1 && at + BN < end) load(next, side, at + BN, t);
-            mpc_copy_async_commit();
-            mpc_copy_async_wait<Stages - 1>();
-            mpc_barrier();
+            if (Stages > 1) mpc_copy_async_commit();
             tile(a, own_tile + warp * 16 * pitch, now, m, row0, at, f);
-            mpc_barrier();
+            if (Stages == 1) mpc_barrier();
             if (Stages == 1 && at + BN < end) load(next, side, at + BN, t);
             if (Stages == 1) mpc_copy_async_commit();
         }
-        mpc_copy_async_wait<0>();
         mpc_at_store<First, D>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
         if (Keys) mpc_at_store<Second, D>(p[8], n, batch, head, mine, row0, a.second_out);
     }

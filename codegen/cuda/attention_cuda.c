@@ -1,6 +1,7 @@
-/* Attention in CUDA: chooses one instance of the templates in attention.h by format, head size, causality, mask and alignment; every
- * extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query, to the workspace, then all three
- * gradients. Which nodes come here at all is decided by expand{keep=attention} (mpc_attention_fuses). */
+/* Attention in CUDA: chooses one instance of the templates in attention.h by format, head size, causality, mask and
+ * alignment; every extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query, to
+ * the workspace, then all three gradients. Which nodes come here at all is decided by expand{keep=attention}
+ * (mpc_attention_fuses). */
 #include "codegen/cg.h"
 
 enum { THREADS = 128, ROWS = 64, MOST_SIDES = 4 }; /* as in attention.h */
@@ -71,8 +72,8 @@ static bool read_attention(mpc_cg *cg, const mpc_node *n, attention *a) {
     const format_row *row = find_format(q->format, mpc_attr_format(g, n, "prec"));
     *a = (attention){.b = q->dims[0], .t = q->dims[1], .h = q->dims[2], .d = q->dims[3]};
     if (row == NULL || a->d > 128) {
-        mpc_cg_fail(cg, "no kernel for attention of %s with heads of %lld (value %s): expand it", mpc_format_get(q->format)->name,
-                    (long long)a->d, mpc_value_name(g, mpc_result(n, 0)));
+        mpc_cg_fail(cg, "no kernel for attention of %s with heads of %lld (value %s): expand it",
+                    mpc_format_get(q->format)->name, (long long)a->d, mpc_value_name(g, mpc_result(n, 0)));
         return false;
     }
     a->s = mpc_value_type(g, mpc_operand(g, n, 1))->dims[1];
@@ -143,7 +144,8 @@ static double bytes_of(const mpc_cg *cg, const mpc_node *n) {
     double bytes = 0;
     for (uint32_t i = 0; i < n->operand_count; i++)
         bytes += (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_operand(cg->g, n, i)));
-    for (uint32_t r = 0; r < n->result_count; r++) bytes += (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_result(n, r)));
+    for (uint32_t r = 0; r < n->result_count; r++)
+        bytes += (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_result(n, r)));
     return bytes;
 }
 
@@ -166,7 +168,8 @@ static void emit_forward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     add_ints(a, &args);
     mpc_cg_add_float(&args, (float)((double)a->scale * 1.4426950408889634));
     mpc_str_printf(&body, "    mpc_attention<%s, %s, %u, %u, %u, %s, %s, %s>::run(p, n, f, block);\n", a->math,
-                   format_name(cg, mpc_result(n, 0)), a->padded, s.rows, s.stages, word(a->causal), word(a->masked), word(a->wide));
+                   format_name(cg, mpc_result(n, 0)), a->padded, s.rows, s.stages, word(a->causal), word(a->masked),
+                   word(a->wide));
     if (body.failed) mpc_cg_no_memory(cg);
     add_launch(cg, a, n, add_kernel(cg, a, mpc_str_cstr(&body), &args, &s), &args);
     mpc_str_free(&body);
@@ -193,7 +196,8 @@ static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_po
 
 static void emit_backward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     shape s = backward_shape(a);
-    mpc_cg_args args = {.units = a->b * a->h * (a->t + a->s), .blocks = (uint32_t)(a->b * a->h * (tiles(a->t) + tiles(a->s)))};
+    mpc_cg_args args = {.units = a->b * a->h * (a->t + a->s),
+                        .blocks = (uint32_t)(a->b * a->h * (tiles(a->t) + tiles(a->s)))};
     mpc_str body = {0};
     cg->workspace_used = 0;
     mpc_pointer delta = mpc_cg_workspace(cg, (uint64_t)(a->b * a->h * a->t) * sizeof(float));
@@ -208,8 +212,8 @@ static void emit_backward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     mpc_cg_add_float(&args, a->scale);
     mpc_str_printf(&body, "    mpc_attention_grad<%s", a->math);
     for (uint32_t r = 0; r < 3; r++) mpc_str_printf(&body, ", %s", format_name(cg, mpc_result(n, r)));
-    mpc_str_printf(&body, ", %u, %u, %u, %s, %s, %s>(p, n, f, block);\n", a->padded, s.rows, s.stages, word(a->causal), word(a->masked),
-                   word(a->wide));
+    mpc_str_printf(&body, ", %u, %u, %u, %s, %s, %s>(p, n, f, block);\n", a->padded, s.rows, s.stages, word(a->causal),
+                   word(a->masked), word(a->wide));
     if (body.failed) mpc_cg_no_memory(cg);
     add_launch(cg, a, n, add_kernel(cg, a, mpc_str_cstr(&body), &args, &s), &args);
     mpc_str_free(&body);

@@ -1,6 +1,6 @@
-/* Fused attention on the cuda device, forward and backward, against the f64 evaluation of the same nodes: formats, causality, masks
- * and rows that see nothing, head sizes, odd lengths, operands read in place, values that are not finite. All cases are one program.
- * Skipped without a GPU. */
+/* Fused attention on the cuda device, forward and backward, against the f64 evaluation of the same nodes: formats,
+ * causality, masks and rows that see nothing, head sizes, odd lengths, operands read in place, values that are not
+ * finite. All cases are one program. Skipped without a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "runtime/device.h"
 
 typedef enum mask_kind { NO_MASK, KEY_MASK, FULL_MASK } mask_kind; /* FULL_MASK: some queries see nothing */
-typedef enum packing { DENSE, PACKED } packing;                     /* PACKED: q, k, v are slices of one tensor */
-typedef enum twist { PLAIN, TWINS, NAN_QUERY, INF_QUERY } twist;    /* TWINS: batch entries 0 and 2 are equal */
+typedef enum packing { DENSE, PACKED } packing;                    /* PACKED: q, k, v are slices of one tensor */
+typedef enum twist { PLAIN, TWINS, NAN_QUERY, INF_QUERY } twist;   /* TWINS: batch entries 0 and 2 are equal */
 
 typedef struct test_case {
     mpc_format format;
@@ -30,14 +30,22 @@ typedef struct test_case {
 #define F32 MPC_FMT_f32, false
 #define TF32 MPC_FMT_f32, true
 static const test_case cases[] = {
-    {BF16, false, NO_MASK, DENSE, PLAIN, 2, 70, 131, 2, 64},    {BF16, true, NO_MASK, PACKED, PLAIN, 2, 130, 130, 2, 64},
-    {BF16, true, FULL_MASK, DENSE, PLAIN, 2, 67, 67, 2, 32},    {BF16, true, NO_MASK, DENSE, PLAIN, 1, 65, 65, 2, 128},
-    {BF16, false, KEY_MASK, DENSE, PLAIN, 2, 33, 97, 1, 96},    {BF16, true, NO_MASK, PACKED, PLAIN, 1, 19, 19, 3, 20},
-    {BF16, true, NO_MASK, DENSE, TWINS, 3, 70, 70, 2, 128},     {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 70, 70, 1, 128},
-    {F16, true, NO_MASK, DENSE, PLAIN, 1, 81, 81, 2, 64},       {F16, false, FULL_MASK, DENSE, PLAIN, 1, 9, 70, 2, 40},
-    {F16, false, FULL_MASK, DENSE, INF_QUERY, 1, 9, 70, 2, 40}, {F32, true, NO_MASK, PACKED, PLAIN, 1, 40, 40, 2, 32},
-    {F32, false, FULL_MASK, DENSE, PLAIN, 2, 21, 70, 2, 7},     {F32, true, NO_MASK, DENSE, PLAIN, 1, 35, 35, 1, 128},
-    {TF32, true, KEY_MASK, DENSE, PLAIN, 2, 66, 66, 1, 48},     {BF16, false, NO_MASK, DENSE, PLAIN, 1, 1, 1, 1, 1},
+    {BF16, false, NO_MASK, DENSE, PLAIN, 2, 70, 131, 2, 64},
+    {BF16, true, NO_MASK, PACKED, PLAIN, 2, 130, 130, 2, 64},
+    {BF16, true, FULL_MASK, DENSE, PLAIN, 2, 67, 67, 2, 32},
+    {BF16, true, NO_MASK, DENSE, PLAIN, 1, 65, 65, 2, 128},
+    {BF16, false, KEY_MASK, DENSE, PLAIN, 2, 33, 97, 1, 96},
+    {BF16, true, NO_MASK, PACKED, PLAIN, 1, 19, 19, 3, 20},
+    {BF16, true, NO_MASK, DENSE, TWINS, 3, 70, 70, 2, 128},
+    {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 70, 70, 1, 128},
+    {F16, true, NO_MASK, DENSE, PLAIN, 1, 81, 81, 2, 64},
+    {F16, false, FULL_MASK, DENSE, PLAIN, 1, 9, 70, 2, 40},
+    {F16, false, FULL_MASK, DENSE, INF_QUERY, 1, 9, 70, 2, 40},
+    {F32, true, NO_MASK, PACKED, PLAIN, 1, 40, 40, 2, 32},
+    {F32, false, FULL_MASK, DENSE, PLAIN, 2, 21, 70, 2, 7},
+    {F32, true, NO_MASK, DENSE, PLAIN, 1, 35, 35, 1, 128},
+    {TF32, true, KEY_MASK, DENSE, PLAIN, 2, 66, 66, 1, 48},
+    {BF16, false, NO_MASK, DENSE, PLAIN, 1, 1, 1, 1, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases, MOST_INPUTS = 5 };
 
@@ -48,19 +56,23 @@ typedef struct text {
 } text;
 
 static void add_input(text *o, const char *name, size_t i, const char *type, const int64_t *dims) {
-    mpc_str_printf(&o->head, "%s%%%s%zu: %s[%lld,%lld,%lld,%lld]", o->head.length > 0 ? ", " : "", name, i, type, (long long)dims[0],
-                   (long long)dims[1], (long long)dims[2], (long long)dims[3]);
+    mpc_str_printf(&o->head, "%s%%%s%zu: %s[%lld,%lld,%lld,%lld]", o->head.length > 0 ? ", " : "", name, i, type,
+                   (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3]);
 }
 
 static void add_operands(text *o, const test_case *c, size_t i, const char *type) {
-    int64_t queries[] = {c->b, c->t, c->h, c->d}, keys[] = {c->b, c->s, c->h, c->d}, all[] = {c->b, c->t, 3 * c->h, c->d};
+    int64_t queries[] = {c->b, c->t, c->h, c->d}, keys[] = {c->b, c->s, c->h, c->d},
+            all[] = {c->b, c->t, 3 * c->h, c->d};
     int64_t mask[] = {c->b, c->mask == FULL_MASK ? c->h : 1, c->mask == FULL_MASK ? c->t : 1, c->s};
     if (c->packed == PACKED) add_input(o, "x", i, type, all);
-    for (int k = 0; k < 3 && c->packed == DENSE; k++) add_input(o, (const char *[]){"q", "k", "v"}[k], i, type, k == 0 ? queries : keys);
+    for (int k = 0; k < 3 && c->packed == DENSE; k++)
+        add_input(o, (const char *[]){"q", "k", "v"}[k], i, type, k == 0 ? queries : keys);
     for (int k = 0; k < 3 && c->packed == PACKED; k++)
-        mpc_str_printf(&o->body, "  %%%c%zu = slice(%%x%zu) {start=[0,0,%lld,0] stop=[%lld,%lld,%lld,%lld]} : %s[%lld,%lld,%lld,%lld]\n",
-                       "qkv"[k], i, i, (long long)(k * c->h), (long long)c->b, (long long)c->t, (long long)((k + 1) * c->h),
-                       (long long)c->d, type, (long long)c->b, (long long)c->t, (long long)c->h, (long long)c->d);
+        mpc_str_printf(
+            &o->body,
+            "  %%%c%zu = slice(%%x%zu) {start=[0,0,%lld,0] stop=[%lld,%lld,%lld,%lld]} : %s[%lld,%lld,%lld,%lld]\n",
+            "qkv"[k], i, i, (long long)(k * c->h), (long long)c -> b, (long long)c -> t, (long long)((k + 1) * c->h),
+            (long long)c -> d, type, (long long)c -> b, (long long)c -> t, (long long)c -> h, (long long)c -> d);
     add_input(o, "dy", i, type, queries);
     if (c->mask != NO_MASK) add_input(o, "m", i, "bool", mask);
 }
@@ -70,15 +82,21 @@ static void add_case(text *o, const test_case *c, size_t i) {
     const char *type = mpc_format_get(c->format)->name;
     add_operands(o, c, i, type);
     if (c->mask != NO_MASK) snprintf(mask, sizeof mask, ", %%m%zu", i);
-    snprintf(shape, sizeof shape, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->t, (long long)c->h, (long long)c->d);
-    snprintf(keys, sizeof keys, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->s, (long long)c->h, (long long)c->d);
-    snprintf(attrs, sizeof attrs, "{causal=%s scale=%.9g%s}", c->causal ? "true" : "false", 1 / sqrt((double)c->d), c->tf32 ? " prec=tf32" : "");
-    mpc_str_printf(&o->body, "  %%y%zu, %%l%zu = attention(%%q%zu, %%k%zu, %%v%zu%s) %s : %s, f32[%lld,%lld,%lld]\n", i, i, i, i, i, mask,
-                   attrs, shape, (long long)c->b, (long long)c->h, (long long)c->t);
-    mpc_str_printf(&o->body, "  %%dq%zu, %%dk%zu, %%dv%zu = attention_grad(%%q%zu, %%k%zu, %%v%zu, %%y%zu, %%l%zu, %%dy%zu%s) %s : %s, %s, %s\n", i,
-                   i, i, i, i, i, i, i, i, mask, attrs, shape, keys, keys);
+    snprintf(shape, sizeof shape, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->t, (long long)c->h,
+             (long long)c->d);
+    snprintf(keys, sizeof keys, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->s, (long long)c->h,
+             (long long)c->d);
+    snprintf(attrs, sizeof attrs, "{causal=%s scale=%.9g%s}", c->causal ? "true" : "false", 1 / sqrt((double)c->d),
+             c->tf32 ? " prec=tf32" : "");
+    mpc_str_printf(&o->body, "  %%y%zu, %%l%zu = attention(%%q%zu, %%k%zu, %%v%zu%s) %s : %s, f32[%lld,%lld,%lld]\n", i,
+                   i, i, i, i, mask, attrs, shape, (long long)c->b, (long long)c->h, (long long)c->t);
+    mpc_str_printf(&o->body,
+                   "  %%dq%zu, %%dk%zu, %%dv%zu = attention_grad(%%q%zu, %%k%zu, %%v%zu, %%y%zu, %%l%zu, %%dy%zu%s) %s "
+                   ": %s, %s, %s\n",
+                   i, i, i, i, i, i, i, i, i, mask, attrs, shape, keys, keys);
     for (int k = 0; k < 5; k++)
-        mpc_str_printf(&o->ends, "%s\"%s%zu\": %%%s%zu", o->ends.length > 0 ? ", " : "", (const char *[]){"y", "l", "dq", "dk", "dv"}[k], i,
+        mpc_str_printf(&o->ends, "%s\"%s%zu\": %%%s%zu", o->ends.length > 0 ? ", " : "",
+                       (const char *[]){"y", "l", "dq", "dk", "dv"}[k], i,
                        (const char *[]){"y", "l", "dq", "dk", "dv"}[k], i);
 }
 
@@ -86,7 +104,8 @@ static mpc_graph *parse_graph(mpc_context *ctx, mpc_sources *sources) {
     text o = {0};
     mpc_str all = {0};
     for (size_t i = 0; i < CASES; i++) add_case(&o, &cases[i], i);
-    mpc_str_printf(&all, "mpir 1\ngraph @g(%s) {\n%s  return(%s)\n}\n", mpc_str_cstr(&o.head), mpc_str_cstr(&o.body), mpc_str_cstr(&o.ends));
+    mpc_str_printf(&all, "mpir 1\ngraph @g(%s) {\n%s  return(%s)\n}\n", mpc_str_cstr(&o.head), mpc_str_cstr(&o.body),
+                   mpc_str_cstr(&o.ends));
     uint32_t file = mpc_sources_add(sources, "test", mpc_str_cstr(&all), strlen(mpc_str_cstr(&all)));
     mpc_graph *g = mpc_graph_parse(ctx, file);
     mpc_str_free(&o.head), mpc_str_free(&o.body), mpc_str_free(&o.ends), mpc_str_free(&all);
@@ -194,8 +213,8 @@ static double judge_case(const mpc_context *ctx, size_t number, const mpc_tensor
         ops_bound bound = ops_bound_of(&op, c->tf32 ? MPC_FMT_tf32 : c->format);
         int64_t at;
         double error = ops_error(&got[i], &want[i], got[i].type.format, bound, &at);
-        CHECK_MSG(error <= 1, "case %zu, %s: element %lld is %.9g, must be %.9g: %.3g times the bound", number, names[i], (long long)at,
-                  got[i].data[at], want[i].data[at], error);
+        CHECK_MSG(error <= 1, "case %zu, %s: element %lld is %.9g, must be %.9g: %.3g times the bound", number,
+                  names[i], (long long)at, got[i].data[at], want[i].data[at], error);
         if (error > worst) worst = error;
     }
     return worst;
@@ -204,7 +223,8 @@ static double judge_case(const mpc_context *ctx, size_t number, const mpc_tensor
 static void twins_have_the_same_bits(size_t number, const mpc_tensor *got) {
     for (int i = 0; i < 5; i++) {
         int64_t entry = mpc_type_elements(&got[i].type) / 3;
-        CHECK_MSG(memcmp(got[i].data, got[i].data + 2 * entry, (size_t)entry * sizeof(double)) == 0, "case %zu, output %d", number, i);
+        CHECK_MSG(memcmp(got[i].data, got[i].data + 2 * entry, (size_t)entry * sizeof(double)) == 0,
+                  "case %zu, output %d", number, i);
     }
 }
 
@@ -247,7 +267,8 @@ static void attention_is_one_launch(const mpc_program *p) {
         else if (strcmp(l->op, "attention_grad") == 0) backward += l->instance_count;
         else other++;
     }
-    CHECK_MSG(forward == CASES && backward == 2 * CASES && other == 0, "%zu forward, %zu backward, %zu others", forward, backward, other);
+    CHECK_MSG(forward == CASES && backward == 2 * CASES && other == 0, "%zu forward, %zu backward, %zu others", forward,
+              backward, other);
 }
 
 static void print_diag(void *user, const mpc_diag *diag) {
