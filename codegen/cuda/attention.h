@@ -13,6 +13,7 @@ MPC_FN int mpc_at_lane() { return mpc_thread() & 31; }
 struct mpc_at_bf16 {
     enum { size = 2 };
     MPC_FN float value(const void *p) { return mpc_bf16_value(mpc_load2(p)); }
+    MPC_FN float at(const mpc_16 &v, int i) { return mpc_bf16_value((uint16_t)(v.w[i >> 1] >> (i & 1) * 16)); }
     MPC_FN void store(void *p, float x) { mpc_store2(p, mpc_bf16_bits(x)); }
     MPC_FN void store_pair(void *p, float x, float y) { mpc_store4(p, mpc_bf16_pair(x, y)); }
     MPC_FN uint32_t pair(float x, float y) { return mpc_bf16_pair(x, y); }
@@ -21,6 +22,7 @@ struct mpc_at_bf16 {
 struct mpc_at_f16 {
     enum { size = 2 };
     MPC_FN float value(const void *p) { return mpc_f16_value(mpc_load2(p)); }
+    MPC_FN float at(const mpc_16 &v, int i) { return mpc_f16_value((uint16_t)(v.w[i >> 1] >> (i & 1) * 16)); }
     MPC_FN void store(void *p, float x) { mpc_store2(p, mpc_f16_bits(x)); }
     MPC_FN void store_pair(void *p, float x, float y) { mpc_store4(p, mpc_f16_pair(x, y)); }
     MPC_FN uint32_t pair(float x, float y) { return mpc_f16_pair(x, y); }
@@ -29,6 +31,7 @@ struct mpc_at_f16 {
 struct mpc_at_f32 {
     enum { size = 4 };
     MPC_FN float value(const void *p) { return mpc_float(mpc_load4(p)); }
+    MPC_FN float at(const mpc_16 &v, int i) { return mpc_float(v.w[i]); }
     MPC_FN void store(void *p, float x) { mpc_store4(p, mpc_bits(x)); }
     MPC_FN void store_pair(void *p, float x, float y) { mpc_store8(p, mpc_8{{mpc_bits(x), mpc_bits(y)}}); }
 };
@@ -402,21 +405,36 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
     }
 };
 
-/* --- backward, first: delta[b,h,t] = sum(dy y), one warp a row. p: y, dy, delta. n: as forward, dy's strides at 14.
- * --- */
-template <class Y, class F>
+/* --- backward, first: delta[b,h,t] = sum(dy y), 8 lanes a row. Y is F or f32. p: y, dy, delta. n: as forward, dy's
+ * strides at 14. --- */
+template <class Y, class F> MPC_FN float mpc_at_dot16(const char *y, const char *dy, float sum) {
+    enum { per_load = 16 / Y::size };
+    const mpc_16 v = mpc_load16(dy);
+    MPC_UNROLL
+    for (int k = 0; k < Y::size / F::size; k++) {
+        const mpc_16 u = mpc_load16(y + k * 16);
+        MPC_UNROLL
+        for (int i = 0; i < per_load; i++) sum = mpc_fma1(Y::at(u, i), F::at(v, k * per_load + i), sum);
+    }
+    return sum;
+}
+template <class Y, class F, bool Wide>
 MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units, int block) {
-    const int64_t row = (int64_t)block * (MPC_AT_THREADS / 32) + (mpc_thread() >> 5);
-    if (row >= units) return;
+    enum { lanes = 8, step = Wide ? 16 / F::size : 1 };
+    const int64_t number = (int64_t)block * (MPC_AT_THREADS / lanes) + mpc_thread() / lanes;
+    const int64_t row = number < units ? number : units - 1; /* every lane stays for the sum */
     const int64_t i = row % n[1], head = row / n[1] % n[0], batch = row / n[1] / n[0];
     const char *y = (const char *)p[0] + ((batch * n[1] + i) * n[0] + head) * n[3] * Y::size;
     const char *dy = (const char *)p[1] + (batch * n[14] + i * n[15] + head * n[16]) * F::size;
     float sum = 0.0f;
-    for (int64_t c = mpc_at_lane(); c < n[3]; c += 32)
-        sum = mpc_fma1(Y::value(y + c * Y::size), F::value(dy + c * F::size), sum);
+    for (int c = mpc_thread() % lanes * step; c < (int)n[3]; c += lanes * step) {
+        if (Wide) sum = mpc_at_dot16<Y, F>(y + c * Y::size, dy + c * F::size, sum);
+        else sum = mpc_fma1(Y::value(y + c * Y::size), F::value(dy + c * F::size), sum);
+    }
     MPC_UNROLL
-    for (int step = 1; step < 32; step *= 2) sum += mpc_float(mpc_shuffle_xor(0xffffffffu, mpc_bits(sum), step));
-    if (mpc_at_lane() == 0) ((float *)p[2])[row] = sum;
+    for (int mask = 1; mask < lanes; mask *= 2)
+        sum += mpc_float(mpc_shuffle_xor(0xffffffffu, mpc_bits(sum), mask));
+    if (mpc_thread() % lanes == 0 && number < units) ((float *)p[2])[row] = sum;
 }
 
 /* --- backward. A block owns 64 keys and walks over queries, making dk and dv, or 64 queries and walks over keys,

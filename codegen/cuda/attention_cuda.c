@@ -4,7 +4,7 @@
  * (mpc_attention_fuses). */
 #include "codegen/cg.h"
 
-enum { THREADS = 128, ROWS = 64, MOST_SIDES = 4 }; /* as in attention.h */
+enum { THREADS = 128, ROWS = 64, DELTA_ROWS = 16, MOST_SIDES = 4 }; /* of a block: as in attention.h */
 
 typedef struct side { /* q, k, v, dy: [b, rows, h, d] */
     mpc_pointer at;
@@ -24,6 +24,8 @@ typedef struct attention {
     int64_t mask_strides[4];
     float scale;
 } attention;
+
+static const char unaligned[] = "rows of q, k, v or dy don't start at multiples of 16 bytes";
 
 typedef struct format_row {
     mpc_format format, compute;
@@ -130,7 +132,7 @@ static shape backward_shape(const attention *a) {
 }
 
 static uint32_t add_kernel(mpc_cg *cg, const attention *a, const char *body, const mpc_cg_args *args, const shape *s) {
-    const char *note = !a->wide ? "rows of q, k or v don't start at multiples of 16 bytes" : NULL;
+    const char *note = a->wide ? NULL : unaligned;
     if (a->exact) note = "f32 is multiplied exactly; precision = tf32 takes tensor cores";
     cg->parts |= MPC_CG_PART_ATTENTION;
     return mpc_cg_add_cuda_kernel(cg, body, args, &(mpc_cg_cuda_shape){THREADS, s->shared_bytes, !a->exact, note});
@@ -180,15 +182,19 @@ static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_po
     mpc_cg_args args = {.units = a->b * a->h * a->t};
     mpc_value_id y = mpc_operand(cg->g, n, 3);
     mpc_str body = {0};
-    args.blocks = (uint32_t)((args.units + THREADS / 32 - 1) / (THREADS / 32));
-    mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, y));
+    mpc_pointer from = mpc_cg_pointer(cg, y);
+    bool wide = a->sides[3].wide && a->d * a->size % 16 == 0 && from.byte_offset % 16 == 0;
+    args.blocks = (uint32_t)((args.units + DELTA_ROWS - 1) / DELTA_ROWS);
+    mpc_cg_add_pointer(&args, from);
     mpc_cg_add_pointer(&args, a->sides[3].at);
     mpc_cg_add_pointer(&args, delta);
     add_ints(a, &args);
-    mpc_str_printf(&body, "    mpc_attention_delta<%s, %s>(p, n, units, block);\n", format_name(cg, y), a->format);
+    mpc_str_printf(&body, "    mpc_attention_delta<%s, %s, %s>(p, n, units, block);\n", format_name(cg, y), a->format,
+                   word(wide));
     if (body.failed) mpc_cg_no_memory(cg);
     cg->parts |= MPC_CG_PART_ATTENTION;
-    uint32_t kernel = mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(&body), &args, &(mpc_cg_cuda_shape){.threads = THREADS});
+    mpc_cg_cuda_shape launched = {.threads = THREADS, .note = wide ? NULL : unaligned};
+    uint32_t kernel = mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(&body), &args, &launched);
     mpc_launch *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
     if (launch != NULL) launch->result_count = 0;
     mpc_str_free(&body);
