@@ -55,7 +55,7 @@ typedef struct mpc_loop_team {
     bool flat;      /* a row of blocks: all threads stride over its packs */
     bool registers; /* `packs` packs a thread, unrolled, so that what is read or made once stays; else loops that stride
                      */
-    bool exact;     /* no pack is cut off by the end of the row */
+    bool exact;     /* no pack is cut off by the end of the row (of a flat one: the rest comes after) */
     bool full;      /* no thread lacks a pack */
     int64_t chunks, row_blocks;
     const char *note;

@@ -120,8 +120,14 @@ static bool choose_row_team(mpc_loop *l, int64_t packs) {
 
 static void choose_flat(mpc_loop *l, int64_t packs) {
     mpc_loop_team *t = &l->team;
-    *t = (mpc_loop_team){
-        .width = t->width, .team = THREADS, .packs = 1, .threads = THREADS, .flat = true, .chunks = 1, .note = t->note};
+    *t = (mpc_loop_team){.width = t->width,
+                         .team = THREADS,
+                         .packs = 1,
+                         .threads = THREADS,
+                         .flat = true,
+                         .exact = true,
+                         .chunks = 1,
+                         .note = t->note};
     t->row_blocks = divide_up(packs, THREADS);
     if (t->row_blocks > FLAT_BLOCKS) t->row_blocks = FLAT_BLOCKS;
     if (l->has_over) {

@@ -10,6 +10,7 @@ typedef struct team_printer {
     const mpc_loop *l;
     const mpc_loop_team *t;
     mpc_str *o;
+    bool rest;                    /* what a flat row has left after its whole packs: one number a thread */
     uint32_t loop, folds;         /* folds printed so far */
     bool held[MPC_LOOP_ACCESSES]; /* words are in b<i> */
 } team_printer;
@@ -120,30 +121,29 @@ static void print_row_start(const team_printer *p) {
     }
 }
 
-static void print_constants(const team_printer *p) {
+/* Constants, and what is read once for all rows. */
+static void print_outer_packs(const team_printer *p, const char *indent) {
     const mpc_loop *l = p->l;
-    const char *type = index_type(l);
     unsigned w = p->t->width;
-    mpc_str_printf(p->o, "    const %s rows = (%s)n[1], cols = (%s)n[2];\n    (void)rows, (void)cols;\n", type, type,
-                   type);
     for (uint32_t i = 0; i < l->const_count; i++) {
-        unsigned argument = l->constant[i].argument;
         char lanes = mpc_cg_lanes(l->constant[i].format);
-        if (lanes == 'f') mpc_str_printf(p->o, "    const mpc_f<%u> k%u = mpc_splat<%u>(f[%u]);\n", w, i, w, argument);
-        else if (lanes == 'b')
-            mpc_str_printf(p->o, "    const mpc_i<%u> k%u = mpc_splat_i<%u>(n[%u] != 0 ? -1 : 0);\n", w, i, w,
-                           argument);
-        else if (lanes == 'l')
-            mpc_str_printf(p->o, "    const mpc_l<%u> k%u = mpc_splat_l<%u>(n[%u]);\n", w, i, w, argument);
-        else mpc_str_printf(p->o, "    const mpc_i<%u> k%u = mpc_splat_i<%u>((int32_t)n[%u]);\n", w, i, w, argument);
+        const char *before = lanes == 'f' ? "f[" : lanes == 'i' ? "(int32_t)n[" : "n[";
+        mpc_str_printf(p->o, "%sconst mpc_%c<%u> k%u = %s<%u>(%s%u]%s);\n", indent, pack_of(lanes), w, i,
+                       splat_name(lanes), w, before, l->constant[i].argument, lanes == 'b' ? " != 0 ? -1 : 0" : "");
     }
     for (uint32_t i = 0; i < l->access_count; i++)
-        if (l->access[i].atoms == 0 && mpc_loop_uses(l, i)) print_row_access(p, i, "    ");
+        if (l->access[i].atoms == 0 && mpc_loop_uses(l, i)) print_row_access(p, i, indent);
+}
+
+static void print_sizes(const team_printer *p) {
+    const char *type = index_type(p->l);
+    mpc_str_printf(p->o, "    const %s rows = (%s)n[1], cols = (%s)n[2];\n    (void)rows, (void)cols;\n", type, type,
+                   type);
 }
 
 /* --- loops over columns --- */
 
-static void print_loop_start(const team_printer *p, bool tail) {
+static void print_loop_start(const team_printer *p) {
     const mpc_loop_team *t = p->t;
     const char *type = index_type(p->l);
     if (t->registers)
@@ -152,8 +152,9 @@ static void print_loop_start(const team_printer *p, bool tail) {
             "        MPC_UNROLL for (int j = 0; j < %u; j++) {\n            const %s c = lo + (j * %u + lane) * "
             "%u;\n%s",
             t->packs, type, t->team, t->width, t->full ? "" : "            if (c >= cols) continue;\n");
+    else if (t->flat) mpc_str_printf(p->o, "        for (%s c = lo; c + %u <= cols; c += step) {\n", type, t->width);
     else mpc_str_printf(p->o, "        for (%s c = lo; c < cols; c += step) {\n", type);
-    if (tail && !t->exact) mpc_str_append(p->o, "            const int64_t m = cols - c;\n");
+    if (!t->exact) mpc_str_append(p->o, "            const int64_t m = cols - c;\n");
 }
 static void print_loop_end(const team_printer *p) { mpc_str_append(p->o, "        }\n"); }
 
@@ -202,7 +203,7 @@ static void print_loads(team_printer *p, const bool *read) {
         fresh = true;
     }
     if (!fresh) return;
-    print_loop_start(p, true);
+    print_loop_start(p);
     for (uint32_t i = 0; i < l->access_count; i++) {
         if (!read[i] || p->held[i] || l->access[i].range) continue;
         print_load(p, i, "");
@@ -297,6 +298,12 @@ static void print_accumulate(const team_printer *p, uint32_t i) {
     }
     const char *at = columns ? "[j]" : "";
     bool keeps = !columns && !p->t->exact;
+    if (p->rest) {
+        mpc_str_printf(p->o, "            t%u.v[0] = mpc_%s1_%c(t%u.v[0], ", i, m->op->name, lanes, i);
+        print_operand_as(p, m, lanes);
+        mpc_str_append(p->o, ".v[0]);\n");
+        return;
+    }
     mpc_str_printf(p->o, "            t%u%s = mpc_%s_%c(t%u%s, ", i, at, m->op->name, lanes, i, at);
     if (keeps) mpc_str_printf(p->o, "mpc_keep_%c(", lanes);
     print_operand_as(p, m, lanes);
@@ -346,13 +353,8 @@ static void print_team_fold(team_printer *p, uint32_t i) {
     mpc_str_printf(p->o, "))%s;\n", rounds ? ")" : "");
 }
 
-static void print_loop(team_printer *p) {
+static void print_pack(const team_printer *p, const bool *read) {
     const mpc_loop *l = p->l;
-    bool read[MPC_LOOP_ACCESSES] = {false};
-    find_read(p, read);
-    print_declarations(p);
-    if (p->t->registers) print_loads(p, read);
-    print_loop_start(p, true);
     print_accesses(p, read);
     for (uint32_t i = 0; i < l->count; i++) {
         const mpc_loop_member *m = &l->member[i];
@@ -361,7 +363,34 @@ static void print_loop(team_printer *p) {
         else if (!reduces && !m->row_value && m->needed >> p->loop & 1) print_column_member(p, i);
     }
     print_stores(p);
+}
+
+/* The numbers after the last whole pack of a flat row, by the first threads. */
+static void print_rest(const team_printer *p, const bool *read) {
+    mpc_loop_team one = *p->t;
+    team_printer rest = *p;
+    if (one.width == 1) return;
+    mpc_str_printf(
+        p->o, "        if (cols / %u * %u + lo / %u < cols) {\n            const %s c = cols / %u * %u + lo / %u;\n",
+        one.width, one.width, one.width, index_type(p->l), one.width, one.width, one.width);
+    one.width = 1;
+    rest.t = &one;
+    rest.rest = true;
+    print_outer_packs(&rest, "            ");
+    print_pack(&rest, read);
     print_loop_end(p);
+}
+
+static void print_loop(team_printer *p) {
+    const mpc_loop *l = p->l;
+    bool read[MPC_LOOP_ACCESSES] = {false};
+    find_read(p, read);
+    print_declarations(p);
+    if (p->t->registers) print_loads(p, read);
+    print_loop_start(p);
+    print_pack(p, read);
+    print_loop_end(p);
+    if (p->t->flat) print_rest(p, read);
     for (uint32_t i = 0; i < l->count; i++)
         if (kind_of(l, i) == MPC_MEMBER_ROW && l->member[i].when == p->loop) print_team_fold(p, i);
 }
@@ -437,7 +466,7 @@ static void print_over_start(const team_printer *p, uint32_t i) {
     if (sums_in_memory(p)) {
         mpc_str_printf(p->o, "    char *const t%u = (char *)p[%u] + (int64_t)unit * cols * %u;\n", i, m->extra,
                        lane_bytes(lanes));
-        print_loop_start(p, true);
+        print_loop_start(p);
         mpc_str_printf(p->o, "            mpc_store_%s<%u>(t%u + (int64_t)c * %u, ", lane_format(lanes), w, i,
                        lane_bytes(lanes));
     } else {
@@ -514,7 +543,7 @@ static void print_over_end(const team_printer *p, uint32_t i) {
         print_combine(p, i);
     } else if (p->t->registers || p->l->units == 1) {
         mpc_str_append(p->o, "    mpc_barrier();\n");
-        print_loop_start(p, true);
+        print_loop_start(p);
         mpc_str_append(p->o, "            ");
         if (p->t->registers) mpc_str_printf(&value, "t%u[j]", i);
         else
@@ -570,7 +599,8 @@ static void print_row_loop(const team_printer *p) {
 void mpc_cuda_loop_print(const mpc_loop *l, mpc_str *o, uint32_t *shared_bytes) {
     team_printer p = {.l = l, .t = &l->team, .o = o};
     bool any_over = false;
-    print_constants(&p);
+    print_sizes(&p);
+    print_outer_packs(&p, "    ");
     print_places(&p);
     for (uint32_t i = 0; i < l->count; i++) {
         if (!is_over(l, i)) continue;
