@@ -14,7 +14,8 @@
 
 typedef enum mask_kind { NO_MASK, KEY_MASK, FULL_MASK } mask_kind; /* FULL_MASK: some queries see nothing */
 typedef enum packing { DENSE, PACKED } packing;                    /* PACKED: q, k, v are slices of one tensor */
-typedef enum twist { PLAIN, TWINS, NAN_QUERY, INF_QUERY } twist;   /* TWINS: batch entries 0 and 2 are equal */
+/* TWINS: batch entries 0 and 2 are equal; WIDENED: results are f32 */
+typedef enum twist { PLAIN, TWINS, WIDENED, NAN_QUERY, INF_QUERY } twist;
 
 typedef struct test_case {
     mpc_format format;
@@ -30,7 +31,7 @@ typedef struct test_case {
 #define F32 MPC_FMT_f32, false
 #define TF32 MPC_FMT_f32, true
 static const test_case cases[] = {
-    {BF16, false, NO_MASK, DENSE, PLAIN, 2, 70, 131, 2, 64},
+    {BF16, false, NO_MASK, DENSE, WIDENED, 2, 70, 131, 2, 64},
     {BF16, true, NO_MASK, PACKED, PLAIN, 2, 130, 130, 2, 64},
     {BF16, true, FULL_MASK, DENSE, PLAIN, 2, 67, 67, 2, 32},
     {BF16, true, NO_MASK, DENSE, PLAIN, 1, 65, 65, 2, 128},
@@ -39,7 +40,7 @@ static const test_case cases[] = {
     {BF16, true, NO_MASK, DENSE, TWINS, 3, 70, 70, 2, 128},
     {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 70, 70, 1, 128},
     {F16, true, NO_MASK, DENSE, PLAIN, 1, 81, 81, 2, 64},
-    {F16, false, FULL_MASK, DENSE, PLAIN, 1, 9, 70, 2, 40},
+    {F16, false, FULL_MASK, DENSE, WIDENED, 1, 9, 70, 2, 40},
     {F16, false, FULL_MASK, DENSE, INF_QUERY, 1, 9, 70, 2, 40},
     {F32, true, NO_MASK, PACKED, PLAIN, 1, 40, 40, 2, 32},
     {F32, false, FULL_MASK, DENSE, PLAIN, 2, 21, 70, 2, 7},
@@ -79,8 +80,8 @@ static void add_operands(text *o, const test_case *c, size_t i, const char *type
 
 static void add_case(text *o, const test_case *c, size_t i) {
     char mask[32] = "", shape[96], keys[96], attrs[96];
-    const char *type = mpc_format_get(c->format)->name;
-    add_operands(o, c, i, type);
+    const char *type = c->twist == WIDENED ? "f32" : mpc_format_get(c->format)->name;
+    add_operands(o, c, i, mpc_format_get(c->format)->name);
     if (c->mask != NO_MASK) snprintf(mask, sizeof mask, ", %%m%zu", i);
     snprintf(shape, sizeof shape, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->t, (long long)c->h,
              (long long)c->d);
