@@ -110,7 +110,8 @@ static void print_forward(const mpc_cg *cg, const pool *p, mpc_str *o) {
     print_place(p, "row", "column", o);
     print_window("row", "column", o);
     mpc_str_printf(o, "        auto t = mpc_splat<%d>(%s);\n", p->width, p->max ? "-MPC_INFINITY" : "0.0f");
-    mpc_str_append(o, "        for (int h = h0; h < h1; h++)\n            MPC_ROLLED for (int w = w0; w < w1; w++)\n");
+    mpc_str_append(
+        o, "        MPC_ROLLED for (int h = h0; h < h1; h++)\n            MPC_ROLLED for (int w = w0; w < w1; w++)\n");
     mpc_str_printf(o, "                t = mpc_%s_f(t, ", p->max ? "max" : "sum");
     print_load(cg, p->x, p->width, "(b * n[1] + h) * n[2] + w", 0, o);
     mpc_str_append(o, ");\n");
@@ -118,22 +119,27 @@ static void print_forward(const mpc_cg *cg, const pool *p, mpc_str *o) {
     print_store(cg, p, 1, o);
 }
 
-/* Is element (y, x) the first maximum of the window? `hit` tells per channel. */
+/* Is element (y, x) the first maximum of the window? `hit` tells per channel. Addresses step, which saves registers. */
 static void print_hit(const mpc_cg *cg, const pool *p, mpc_str *o) {
+    const mpc_format_info *f = format_of(cg, p->x);
     int w = p->width;
     mpc_str_printf(o, "        auto best = mpc_splat<%d>(0.0f);\n        auto hit = mpc_splat_i<%d>(0);\n", w, w);
-    mpc_str_append(
-        o, "        for (int h = h0; h < h1; h++)\n            MPC_ROLLED for (int w = w0; w < w1; w++) {\n            "
-           "    const auto v = ");
-    print_load(cg, p->x, w, "(b * n[1] + h) * n[2] + w", 0, o);
-    mpc_str_append(o, ";\n");
+    mpc_str_printf(o,
+                   "        const char *line = (const char *)p[0] + (((b * n[1] + h0) * n[2] + w0) * n[3] + c) * %u;\n",
+                   f->bytes);
+    mpc_str_printf(o, "        MPC_ROLLED for (int h = h0; h < h1; h++, line += n[2] * n[3] * %u) {\n", f->bytes);
+    mpc_str_append(o, "            const char *at = line;\n");
+    mpc_str_printf(o, "            MPC_ROLLED for (int w = w0; w < w1; w++, at += n[3] * %u) {\n", f->bytes);
+    mpc_str_printf(o, "                const auto v = mpc_load_%s<%d, true>(at, %d);\n", f->name, w, w);
     mpc_str_printf(o,
                    "                const auto g = (~(v <= best) & (best == best)) | mpc_splat_i<%d>(h == h0 && w == "
                    "w0 ? -1 : 0);\n",
                    w);
     mpc_str_append(o, "                best = mpc_select(g, v, best);\n");
-    mpc_str_printf(
-        o, "                hit = mpc_select(g, mpc_splat_i<%d>(h == y && w == x ? -1 : 0), hit);\n            }\n", w);
+    mpc_str_printf(o,
+                   "                hit = mpc_select(g, mpc_splat_i<%d>(h == y && w == x ? -1 : 0), hit);\n            "
+                   "}\n        }\n",
+                   w);
 }
 
 /* The windows that cover `at` on one axis: numbers [lo, hi). */
@@ -153,8 +159,9 @@ static void print_backward(const mpc_cg *cg, const pool *p, mpc_str *o) {
     print_cover("i", "y", 0, o);
     print_cover("j", "x", 1, o);
     mpc_str_printf(o, "        auto t = mpc_splat<%d>(0.0f);\n", p->width);
-    mpc_str_append(o,
-                   "        for (int wi = i0; wi < i1; wi++)\n        MPC_ROLLED for (int wj = j0; wj < j1; wj++) {\n");
+    mpc_str_append(
+        o,
+        "        MPC_ROLLED for (int wi = i0; wi < i1; wi++)\n        MPC_ROLLED for (int wj = j0; wj < j1; wj++) {\n");
     print_window("wi", "wj", o);
     if (p->max) print_hit(cg, p, o);
     mpc_str_append(o, "        const auto d = ");

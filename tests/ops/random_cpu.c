@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "../check.h"
-#include "cpu_run.h"
+#include "device_run.h"
 #include "harness.h"
 #include "passes/pass.h"
 #include "random_graph.h"
@@ -20,7 +20,7 @@ static void check_seed(mpc_context *ctx, uint64_t seed) {
     CHECK(g != NULL);
     ops_random_inputs(g, seed, arena, inputs);
     CHECK(ops_graph_outputs(g, inputs, arena, want));
-    const char *why = ops_cpu_run(g, inputs, arena, got);
+    const char *why = ops_device_run(OPS_ON_CPU, g, inputs, arena, got);
     CHECK_MSG(why == NULL, "seed %llu: %s", (unsigned long long)seed, why);
     for (uint32_t i = 0; why == NULL && i < g->output_count; i++) {
         int64_t at = ops_first_difference(&got[i], &want[i]);
