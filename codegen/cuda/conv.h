@@ -14,7 +14,7 @@
  * sums its parts (PART pixels each) in a second launch. f32 multiplies with fused multiply-adds (mpc_fma1), everything
  * else on tensor cores. */
 enum { MPC_CONV_FORWARD, MPC_CONV_GRAD_INPUT, MPC_CONV_GRAD_WEIGHT };
-enum { MPC_CONV_F32, MPC_CONV_TF32, MPC_CONV_F16, MPC_CONV_BF16 };
+enum { MPC_CONV_F32, MPC_CONV_TF32, MPC_CONV_F16, MPC_CONV_BF16, MPC_CONV_F8E4M3, MPC_CONV_F8E5M2 }; /* tiles: up to BF16 */
 /* p[]: the two operands, the result, the bias. n[]: of every kernel here. */
 enum { MPC_CONV_A, MPC_CONV_B, MPC_CONV_RESULT, MPC_CONV_BIAS };
 enum {
@@ -38,7 +38,7 @@ MPC_FN mpc_conv_divider mpc_conv_divider_at(const int64_t *n, int at) {
 MPC_FN int mpc_conv_divide(int x, mpc_conv_divider d) {
     return (int)(((uint32_t)(mpc_wide_mul((uint32_t)x, d.mul) >> 32) + (uint32_t)x) >> d.shift);
 }
-/* f32 to tf32 in place, to nearest even; infinity and NaN stay. */
+/* f32 to tf32, to nearest even; infinity stays, and NaN, also one whose bits are all in what tf32 has not. */
 MPC_FN uint32_t mpc_conv_tf32(uint32_t x) {
     if ((x & 0x7f800000u) == 0x7f800000u) return (x & 0x007fffffu) != 0 ? x | 0x00400000u : x;
     return (x + 0xfffu + (x >> 13 & 1u)) & 0xffffe000u;
@@ -46,11 +46,15 @@ MPC_FN uint32_t mpc_conv_tf32(uint32_t x) {
 template <int Type> MPC_FN float mpc_conv_load(const char *base, int64_t at) {
     if constexpr (Type == MPC_CONV_F16) return mpc_f16_value(mpc_load2(base + at * 2));
     else if constexpr (Type == MPC_CONV_BF16) return mpc_bf16_value(mpc_load2(base + at * 2));
+    else if constexpr (Type == MPC_CONV_F8E4M3) return mpc_load_f8e4m3<1>(base + at, 1).v[0];
+    else if constexpr (Type == MPC_CONV_F8E5M2) return mpc_load_f8e5m2<1>(base + at, 1).v[0];
     else return mpc_float(mpc_load4(base + at * 4));
 }
 template <int Type> MPC_FN void mpc_conv_store(char *base, int64_t at, float v) {
     if constexpr (Type == MPC_CONV_F16) mpc_store2(base + at * 2, mpc_f16_bits(v));
     else if constexpr (Type == MPC_CONV_BF16) mpc_store2(base + at * 2, mpc_bf16_bits(v));
+    else if constexpr (Type == MPC_CONV_F8E4M3) mpc_store_f8e4m3<1>(base + at, mpc_round_f8e4m3(mpc_splat<1>(v)), 1);
+    else if constexpr (Type == MPC_CONV_F8E5M2) mpc_store_f8e5m2<1>(base + at, mpc_round_f8e5m2(mpc_splat<1>(v)), 1);
     else mpc_store4(base + at * 4, mpc_bits(v));
 }
 template <int Type> MPC_FN uint32_t mpc_conv_pair(float lo, float hi) {
@@ -450,7 +454,7 @@ template <class S> MPC_FN void mpc_conv(void *const *p, const int64_t *n, int bl
     mpc_conv_run<S>(j, o);
 }
 
-/* --- one result a thread, for groups too narrow to be tiles of a matrix and for operands of two formats --- */
+/* --- one result a thread, for groups too narrow to be tiles of a matrix, operands of two formats, or of 8 bits --- */
 struct mpc_conv_operands {
     const char *a, *b;
     int depth, weight_step; /* terms of a tap; from one weight to the next */

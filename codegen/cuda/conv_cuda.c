@@ -34,9 +34,20 @@ static const char *const directions[] = {"MPC_CONV_FORWARD", "MPC_CONV_GRAD_INPU
 /* Name in conv.h; NULL: not among its formats. */
 static const char *type_name(mpc_format format, bool tf32) {
     if (format == MPC_FMT_f32) return tf32 ? "MPC_CONV_TF32" : "MPC_CONV_F32";
-    if (format == MPC_FMT_f16) return "MPC_CONV_F16";
-    return format == MPC_FMT_bf16 ? "MPC_CONV_BF16" : NULL;
+    static const struct {
+        mpc_format format;
+        const char *name;
+    } low[] = {{MPC_FMT_bf16, "MPC_CONV_BF16"},
+               {MPC_FMT_f16, "MPC_CONV_F16"},
+               {MPC_FMT_f8e4m3, "MPC_CONV_F8E4M3"},
+               {MPC_FMT_f8e5m2, "MPC_CONV_F8E5M2"}};
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+        if (low[i].format == format) return low[i].name;
+    return NULL;
 }
+
+/* Operands that tensor cores, or f32 units, multiply as they are. */
+static bool has_products(const plan *p) { return p->fa == p->fb && mpc_format_get(p->fa)->bytes > 1; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -66,7 +77,7 @@ static bool can_do(mpc_cg *cg, const plan *p, const char *name) {
     const mpc_format formats[] = {p->fa, p->fb, p->out};
     for (int i = 0; i < 3; i++)
         if (type_name(formats[i], false) == NULL)
-            mpc_cg_fail(cg, "%s: the cuda device convolves f32, bf16 and f16, not %s", name,
+            mpc_cg_fail(cg, "%s: the cuda device convolves f32, bf16, f16 and f8, not %s", name,
                         mpc_format_get(formats[i])->name);
     if (c->acc != MPC_FMT_f32 && c->acc != MPC_FMT_none)
         mpc_cg_fail(cg, "%s: the cuda device accumulates in f32, not in %s", name, mpc_format_get(c->acc)->name);
@@ -79,9 +90,10 @@ static bool can_do(mpc_cg *cg, const plan *p, const char *name) {
 
 /* --- 1x1: a product of [pixels, c] and [c, oc] --- */
 
-static bool is_matmul(const mpc_conv *c) {
-    return c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->pad[0] == 0 && c->pad[1] == 0 &&
-           c->groups == 1;
+static bool is_matmul(const plan *p) {
+    const mpc_conv *c = &p->conv;
+    return has_products(p) && c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && c->pad[0] == 0 &&
+           c->pad[1] == 0 && c->groups == 1;
 }
 
 static void fill_matmul(const plan *p, mpc_matmul *m) {
@@ -228,7 +240,7 @@ static uint32_t print_tile(mpc_cg *cg, const plan *p, const mpc_cg_args *args) {
     mpc_str body = {0};
     mpc_str_printf(&body, "    typedef mpc_conv_tile<%s, %s, %s, %d, %d, %u, %u, %u> tile;\n", directions[p->conv.kind],
                    type_name(p->fa, tf32), type_name(p->out, false), p->tile.rows, p->tile.columns, va, vb,
-                   vo == 16 ? 16 : size);
+                   vo == 16 && size > 1 ? 16 : size);
     mpc_str_printf(&body, "    static_assert(tile::Shared == %u && tile::Threads == %u, \"as launched\");\n",
                    shape.shared_bytes, shape.threads);
     mpc_str_append(&body, "    mpc_conv<tile>(p, n, block);\n");
@@ -240,9 +252,9 @@ static uint32_t print_tile(mpc_cg *cg, const plan *p, const mpc_cg_args *args) {
 
 static uint32_t print_direct(mpc_cg *cg, const plan *p, const mpc_cg_args *args) {
     mpc_cg_cuda_shape shape = {.threads = DIRECT_THREADS,
-                               .note = p->fa != p->fb
-                                           ? "operands of two formats: products in f32"
-                                           : "groups of few channels: no matrix to multiply, no 16 bytes in a row"};
+                               .note = has_products(p)
+                                           ? "groups of few channels: no matrix to multiply, no 16 bytes in a row"
+                                           : "operands of two formats or of 8 bits: products in f32"};
     const char *a = type_name(p->fa, false), *b = type_name(p->fb, false), *out = type_name(p->out, false);
     mpc_str body = {0};
     if (p->conv.kind == MPC_CONV_GRAD_WEIGHT) {
@@ -278,7 +290,8 @@ static void add_fold(mpc_cg *cg, const mpc_node *n, const plan *p, mpc_pointer p
 }
 
 static void launch_kernel(mpc_cg *cg, const mpc_node *n, plan *p) {
-    p->direct = p->fa != p->fb || (p->conv.groups > 1 && (p->c_group < NARROW_GROUP || p->oc_group < NARROW_GROUP));
+    bool narrow = p->conv.groups > 1 && (p->c_group < NARROW_GROUP || p->oc_group < NARROW_GROUP);
+    p->direct = narrow || !has_products(p);
     if (!p->direct) choose_tile(p);
     int64_t blocks = p->direct ? direct_blocks(p) : tiles_of(p, p->tile);
     choose_parts(p, blocks);
@@ -307,6 +320,6 @@ void mpc_cuda_conv(mpc_cg *cg, const mpc_node *n) {
     find_operands(&p);
     find_extents(&p);
     if (!can_do(cg, &p, mpc_value_name(cg->g, mpc_result(n, 0)))) return;
-    if (is_matmul(&p.conv)) launch_matmul(cg, n, &p);
+    if (is_matmul(&p)) launch_matmul(cg, n, &p);
     else launch_kernel(cg, n, &p);
 }
