@@ -2,6 +2,7 @@
  * mirror each other: all inputs side by side, so that one copy brings a batch, and a staging area into which a kernel gathers the control
  * states before the step and the small outputs after it, so that one copy fetches a record. With separate buffers nothing lies side by
  * side, and each thing has its own copy. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -503,6 +504,14 @@ static uint64_t sum_of_buffers(const mpc_program *p) {
     return bytes;
 }
 
+/* Choices that were made elsewhere are refused before anything is built on them. */
+static mpc_status claim_choices(const mpc_cuda_exec *x, mpc_choices *choices) {
+    char owner[200];
+    int version = x->cuda->cublaslt_version;
+    snprintf(owner, sizeof owner, "%s, cuBLASLt %d.%d", x->cuda->name, version / 1000, version % 1000 / 10);
+    return choices ? mpc_choices_claim(choices, owner, x->sink) : MPC_OK;
+}
+
 mpc_status mpc_cuda_exec_prepare(mpc_cuda_exec *x, const mpc_exec_options *options) {
     bool separate = options->separate_buffers;
     if (!describe_ends(x)) return MPC_NO_MEMORY;
@@ -512,7 +521,8 @@ mpc_status mpc_cuda_exec_prepare(mpc_cuda_exec *x, const mpc_exec_options *optio
     x->shared = mpc_cuda_store_get(x->store, separate, need, x->sink);
     if (!x->shared) return MPC_FAILED;
     x->cuda = x->shared->cuda;
-    mpc_status status = make_code(x, options);
+    mpc_status status = claim_choices(x, options->choices);
+    if (status == MPC_OK) status = make_code(x, options);
     if (status == MPC_OK) status = place_buffers(x, input_bytes, separate);
     if (status == MPC_OK) status = make_ring(x);
     if (status == MPC_OK) status = make_launches(x, options);
