@@ -34,7 +34,7 @@ typedef struct sim_config {
     bool verbose, no_device;
     int arch, processors;
     uint64_t memory; /* bytes */
-    int64_t twice;   /* launches of a kernel that are run in two orders; negative: all */
+    int64_t twice;   /* replays of a graph's node that are run in two orders; 0: nothing is; negative: all */
 } sim_config;
 const sim_config *sim_configuration(void);
 
@@ -145,7 +145,6 @@ typedef struct sim_function {
     sim_module *module;
     char *name;
     uint32_t shared_limit;
-    int64_t runs;
 } sim_function;
 typedef struct sim_grid {
     const cudasim_kernel *kernel;

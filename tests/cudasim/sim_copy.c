@@ -90,7 +90,8 @@ static int run_set(void *data) {
     const sim_set *set = data;
     char *to = cudasim_host(set->at, set->count * set->width);
     if (!to) return CUDASIM_ILLEGAL_ADDRESS;
-    for (size_t i = 0; i < set->count; i++) memcpy(to + i * set->width, &set->value, set->width);
+    if (set->width == 1) memset(to, (int)set->value, set->count);
+    else for (size_t i = 0; i < set->count; i++) memcpy(to + i * set->width, &set->value, set->width);
     return CUDASIM_SUCCESS;
 }
 

@@ -11,6 +11,7 @@ enum { MAX_PARAM_BYTES = 32764, PAGE = 4096 };
 typedef struct sim_launch {
     sim_function *function;
     uint32_t blocks, shared_bytes;
+    int64_t runs; /* of this launch: a graph's node has many */
     size_t offset[3];
     char params[];
 } sim_launch;
@@ -158,10 +159,8 @@ static bool differs(sim_call *call) {
 
 static int run_orders(sim_call *call) {
     int result = CUDASIM_SUCCESS;
-    sim_function *f = call->launch->function;
     const int64_t twice = sim_configuration()->twice;
-    const bool both = (twice < 0 || f->runs < twice) && save();
-    f->runs++;
+    const bool both = (twice < 0 || call->launch->runs < twice) && save();
     const char *problem = run_once(call, false, &result);
     if (!problem && both) {
         exchange();
@@ -178,11 +177,12 @@ static int run_orders(sim_call *call) {
 }
 
 static int run_launch(void *data) {
-    const sim_launch *l = data;
+    sim_launch *l = data;
     sim_call call = {.launch = l};
     if (!sim_find(SIM_FUNCTION, l->function)) return sim_error(CUDASIM_INVALID_HANDLE, "the module of a launch was unloaded");
     int result = prepare(&call);
     if (result == CUDASIM_SUCCESS) result = run_orders(&call);
+    l->runs++;
     if (call.problem[0]) fprintf(stderr, "cudasim: kernel %s: %s\n", l->function->name, call.problem);
     free(call.blocks);
     return result;

@@ -75,7 +75,7 @@ static void load(void) {
     sim.config.arch = (int)number_of("MPC_CUDASIM_ARCH", 90);
     sim.config.processors = (int)number_of("MPC_CUDASIM_PROCESSORS", 132);
     sim.config.memory = (uint64_t)number_of("MPC_CUDASIM_MEMORY", (int64_t)2 << 30);
-    sim.config.twice = number_of("MPC_CUDASIM_ONCE", 0) != 0 ? 0 : number_of("MPC_CUDASIM_TWICE", -1);
+    sim.config.twice = number_of("MPC_CUDASIM_ONCE", 0) != 0 ? 0 : number_of("MPC_CUDASIM_TWICE", 4);
     read_faults(faults ? faults : "");
     open_trace(trace ? trace : "");
 }
