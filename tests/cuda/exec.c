@@ -187,6 +187,7 @@ int main(void) {
     if (trace < 0 || !mkdtemp(cache) || setenv("MPC_CUDASIM_TRACE", trace_path, 1) != 0) return 1;
     close(trace);
     mpc_str info = {0};
+    keep_libraries();
     if (!mpc_cuda_available(NULL)) {
         mpc_cuda_describe(&info);
         fprintf(stderr, "skipped: %s", mpc_str_cstr(&info));
