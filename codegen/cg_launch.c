@@ -94,8 +94,9 @@ uint32_t mpc_cg_add_cuda_kernel(mpc_cg *cg, const char *body, const mpc_cg_args 
                     .shared_bytes = shape->shared_bytes,
                     .tensor_cores = shape->tensor_cores,
                     .note = shape->note};
-    mpc_str text = {0}; /* the shape is part of what the kernel is */
-    mpc_str_printf(&text, "    /* %u threads, %u bytes of shared memory */\n%s", shape->threads, shape->shared_bytes, body);
+    mpc_str text = {0}; /* the shape is part of what the kernel is, and so is the layout of its arguments */
+    mpc_str_printf(&text, "    /* %u threads, %u bytes of shared memory; %zu pointers, %zu integers, %zu floats */\n%s",
+                   shape->threads, shape->shared_bytes, args->pointers.count, args->ints.count, args->floats.count, body);
     if (text.failed) mpc_cg_no_memory(cg);
     uint32_t id = add_kernel(cg, mpc_str_cstr(&text), args, k);
     mpc_str_free(&text);
