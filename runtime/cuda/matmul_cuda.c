@@ -208,31 +208,38 @@ typedef struct timing {
     int (*run_epilogue)(void *user);
     void *user;
     void *begin, *end; /* events */
+    const char *call;  /* of the driver, the first that failed, with `result` */
+    int result;
 } timing;
 
-static int run_whole(const timing *t, const candidate *c) {
-    int status = run_candidate(t->m, c, t->buffers);
-    if (status != 0 || c->form != FORM_SPLIT || t->run_epilogue == NULL) return status;
-    return t->run_epilogue(t->user);
+static bool is_done(timing *t, const char *call, int result) {
+    if (result != 0 && t->result == 0) t->call = call, t->result = result;
+    return result == 0;
 }
 
-/* Milliseconds of some runs; negative: the library or the driver failed. */
-static float time_runs(const timing *t, const candidate *c) {
+static bool run_whole(timing *t, const candidate *c) {
+    if (run_candidate(t->m, c, t->buffers) != 0) return false;
+    bool ends_here = c->form != FORM_SPLIT || t->run_epilogue == NULL;
+    return ends_here || is_done(t, "the launch of an epilogue", t->run_epilogue(t->user));
+}
+
+/* Milliseconds of some runs; negative: the library refused, or the driver failed. */
+static float time_runs(timing *t, const candidate *c) {
     const mpc_cuda_driver *driver = &t->m->cuda->driver;
     float milliseconds = -1.0f;
-    int status = driver->cuEventRecord(t->begin, t->m->cuda->stream);
-    for (int i = 0; i < RUNS && status == 0; i++) status = run_whole(t, c);
-    if (status == 0) status = driver->cuEventRecord(t->end, t->m->cuda->stream);
-    if (status == 0) status = driver->cuEventSynchronize(t->end);
-    if (status == 0) status = driver->cuEventElapsedTime(&milliseconds, t->begin, t->end);
-    return status == 0 ? milliseconds : -1.0f;
+    bool good = is_done(t, "cuEventRecord", driver->cuEventRecord(t->begin, t->m->cuda->stream));
+    for (int i = 0; i < RUNS && good; i++) good = run_whole(t, c);
+    good = good && is_done(t, "cuEventRecord", driver->cuEventRecord(t->end, t->m->cuda->stream)) &&
+           is_done(t, "cuEventSynchronize", driver->cuEventSynchronize(t->end)) &&
+           is_done(t, "cuEventElapsedTime", driver->cuEventElapsedTime(&milliseconds, t->begin, t->end));
+    return good ? milliseconds : -1.0f;
 }
 
-/* Candidates that don't run are none. Warms up the others. */
-static void drop_failing(const timing *t) {
+/* Candidates that the library refuses to run are none. Warms up the others. */
+static void drop_failing(timing *t) {
     mpc_cuda_matmul *m = t->m;
     int kept = 0;
-    for (int i = 0; i < m->candidate_count; i++)
+    for (int i = 0; i < m->candidate_count && t->result == 0; i++)
         if (time_runs(t, &m->candidates[i]) >= 0.0f) m->candidates[kept++] = m->candidates[i];
     m->candidate_count = kept;
 }
@@ -248,36 +255,41 @@ static float median_of(candidate *c) {
 }
 
 /* Rounds over all candidates, so that a disturbance hits all of them alike. */
-static mpc_status time_all(const timing *t) {
+static bool time_all(timing *t) {
     mpc_cuda_matmul *m = t->m;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < m->candidate_count; i++) {
             m->candidates[i].times[round] = time_runs(t, &m->candidates[i]);
-            if (m->candidates[i].times[round] < 0.0f)
-                return mpc_error(m->sink, "E632", "%s: an algorithm ran once and then failed", m->launch->name);
+            if (m->candidates[i].times[round] < 0.0f) return false;
         }
-    }
     int best = 0;
     for (int i = 0; i < m->candidate_count; i++)
         if (median_of(&m->candidates[i]) < median_of(&m->candidates[best])) best = i;
     m->candidates[0] = m->candidates[best];
     m->candidate_count = 1;
-    return MPC_OK;
+    return true;
+}
+
+static mpc_status choose_with_events(timing *t) {
+    mpc_cuda_matmul *m = t->m;
+    drop_failing(t);
+    bool timed = t->result == 0 && (m->candidate_count < 2 || time_all(t));
+    if (t->result != 0) return mpc_cuda_error(m->cuda, m->sink, t->call, t->result);
+    if (m->candidate_count == 0) return refuse(m, "each of its algorithms refuses to run");
+    return timed ? MPC_OK : mpc_error(m->sink, "E632", "%s: an algorithm ran once and then didn't", m->launch->name);
 }
 
 static mpc_status choose_fastest(timing *t) {
-    mpc_cuda_matmul *m = t->m;
-    const mpc_cuda_driver *driver = &m->cuda->driver;
-    int result = driver->cuEventCreate(&t->begin, 0);
-    if (result != 0) return mpc_cuda_error(m->cuda, m->sink, "cuEventCreate", result);
-    result = driver->cuEventCreate(&t->end, 0);
-    mpc_status status = MPC_OK;
-    if (result != 0) status = mpc_cuda_error(m->cuda, m->sink, "cuEventCreate", result);
-    else {
-        drop_failing(t);
-        if (m->candidate_count == 0) status = refuse(m, "each of its algorithms fails when it is run");
-        else if (m->candidate_count > 1) status = time_all(t);
+    const mpc_cuda *cuda = t->m->cuda;
+    const mpc_cuda_driver *driver = &cuda->driver;
+    mpc_status status;
+    if (!is_done(t, "cuEventCreate", driver->cuEventCreate(&t->begin, 0)))
+        return mpc_cuda_error(cuda, t->m->sink, t->call, t->result);
+    if (is_done(t, "cuEventCreate", driver->cuEventCreate(&t->end, 0))) {
+        status = choose_with_events(t);
         driver->cuEventDestroy_v2(t->end);
+    } else {
+        status = mpc_cuda_error(cuda, t->m->sink, t->call, t->result);
     }
     driver->cuEventDestroy_v2(t->begin);
     return status;
