@@ -1,5 +1,5 @@
-/* Inside of the stand-in's libcuda.so.1. Everything below is called with the lock held (SIM_API takes it). All objects behind handles are in
- * one table, so that a wrong or dead handle is found without looking into it. */
+/* Inside of the stand-in's libcuda.so.1. Everything below is called with the lock held (SIM_API takes it). All objects
+ * behind handles are in one table, so that a wrong or dead handle is found without looking into it. */
 #ifndef MPC_TESTS_CUDASIM_INTERNAL_H
 #define MPC_TESTS_CUDASIM_INTERNAL_H
 
@@ -7,26 +7,26 @@
 #include "sim.h"
 
 enum { /* CUresult, beyond sim.h */
-    SIM_NOT_INITIALIZED = 3,
-    SIM_NO_DEVICE = 100,
-    SIM_INVALID_DEVICE = 101,
-    SIM_INVALID_IMAGE = 200,
-    SIM_INVALID_CONTEXT = 201,
-    SIM_NO_BINARY = 209,
-    SIM_INVALID_PTX = 218,
-    SIM_ILLEGAL_STATE = 401,
-    SIM_NOT_FOUND = 500,
-    SIM_NOT_READY = 600,
-    SIM_OUT_OF_RESOURCES = 701,
-    SIM_MISALIGNED = 716,
-    SIM_CAPTURE_UNSUPPORTED = 900,
-    SIM_CAPTURE_INVALIDATED = 901,
-    SIM_CAPTURE_MERGE = 902,
-    SIM_CAPTURE_UNMATCHED = 903,
-    SIM_CAPTURE_IMPLICIT = 906,
-    SIM_CAPTURED_EVENT = 907,
-    SIM_UPDATE_FAILURE = 910,
-    SIM_UNKNOWN = 999
+       SIM_NOT_INITIALIZED = 3,
+       SIM_NO_DEVICE = 100,
+       SIM_INVALID_DEVICE = 101,
+       SIM_INVALID_IMAGE = 200,
+       SIM_INVALID_CONTEXT = 201,
+       SIM_NO_BINARY = 209,
+       SIM_INVALID_PTX = 218,
+       SIM_ILLEGAL_STATE = 401,
+       SIM_NOT_FOUND = 500,
+       SIM_NOT_READY = 600,
+       SIM_OUT_OF_RESOURCES = 701,
+       SIM_MISALIGNED = 716,
+       SIM_CAPTURE_UNSUPPORTED = 900,
+       SIM_CAPTURE_INVALIDATED = 901,
+       SIM_CAPTURE_MERGE = 902,
+       SIM_CAPTURE_UNMATCHED = 903,
+       SIM_CAPTURE_IMPLICIT = 906,
+       SIM_CAPTURED_EVENT = 907,
+       SIM_UPDATE_FAILURE = 910,
+       SIM_UNKNOWN = 999
 };
 
 /* ---- sim_state.c: configuration, calls, handles ---- */
@@ -77,7 +77,7 @@ typedef struct sim_allocation {
     bool device, reached; /* reached: by the launch that runs */
 } sim_allocation;
 enum { SIM_GUARD = 256 };
-#define SIM_TAG (1ull << 60) /* of device addresses */
+#define SIM_TAG (1ull << 60)                       /* of device addresses */
 char *sim_guarded_alloc(size_t bytes, char **raw); /* 0xff bytes, which are NaN in every format; 256-byte aligned */
 void sim_guarded_free(char *raw, size_t bytes);
 bool sim_guards_hold(const char *raw, size_t bytes);
@@ -88,7 +88,15 @@ sim_allocation *sim_pinned_at(const void *host, size_t bytes);
 void sim_release_memory(void);
 
 /* ---- sim_stream.c ---- */
-typedef enum sim_op_kind { SIM_OP_KERNEL, SIM_OP_COPY, SIM_OP_SET, SIM_OP_CLOSURE, SIM_OP_RECORD, SIM_OP_WAIT, SIM_OP_GRAPH } sim_op_kind;
+typedef enum sim_op_kind {
+    SIM_OP_KERNEL,
+    SIM_OP_COPY,
+    SIM_OP_SET,
+    SIM_OP_CLOSURE,
+    SIM_OP_RECORD,
+    SIM_OP_WAIT,
+    SIM_OP_GRAPH
+} sim_op_kind;
 typedef struct sim_op {
     struct sim_op *next;
     const char *name;
@@ -114,7 +122,8 @@ typedef struct sim_stream {
     bool capture_origin, capture_invalid;
     int capture_mode;
 } sim_stream;
-sim_op *sim_op_new(sim_op_kind kind, const char *name, const void *data, size_t size); /* run, drop, host memory: the caller's */
+sim_op *sim_op_new(sim_op_kind kind, const char *name, const void *data,
+                   size_t size); /* run, drop, host memory: the caller's */
 void sim_op_free(sim_op *op);
 sim_stream *sim_stream_of(void *handle); /* NULL: wrong */
 /* Takes `op` (also when it fails): into the stream's queue or its capture. */

@@ -1,5 +1,6 @@
-/* What a compiled kernel and the stand-in's libcuda know of each other. C and C++, with no other header: kernels have none. A compiled file
- * holds `cudasim_bind`, which is given the machine, and for each kernel NAME a `cudasim_kernel_NAME`. */
+/* What a compiled kernel and the stand-in's libcuda know of each other. C and C++, with no other header: kernels have
+ * none. A compiled file holds `cudasim_bind`, which is given the machine, and for each kernel NAME a
+ * `cudasim_kernel_NAME`. */
 #ifndef MPC_TESTS_CUDASIM_MACHINE_H
 #define MPC_TESTS_CUDASIM_MACHINE_H
 
@@ -21,7 +22,8 @@ typedef struct cudasim_exchange {
     const void *address;
 } cudasim_exchange;
 
-/* `thread`, `block` and `shared` are those of the thread that runs; the functions may let other threads run before they return. */
+/* `thread`, `block` and `shared` are those of the thread that runs; the functions may let other threads run before they
+ * return. */
 typedef struct cudasim_machine {
     int thread, threads, block;
     char *shared;

@@ -1,7 +1,8 @@
-/* Runs the threads of a block on one host thread. Threads run one after the other on the same stack until one must wait for others; the next
- * thread then gets another stack, so kernels that never wait need no switch. The ready thread with the lowest number (the highest, when
- * descending) goes on. When nobody can go on and not all are done, somebody waits for a thread that won't come: that is reported, it
- * doesn't hang. Kernel code calls in through the machine; `fail` leaves all stacks behind. */
+/* Runs the threads of a block on one host thread. Threads run one after the other on the same stack until one must wait
+ * for others; the next thread then gets another stack, so kernels that never wait need no switch. The ready thread with
+ * the lowest number (the highest, when descending) goes on. When nobody can go on and not all are done, somebody waits
+ * for a thread that won't come: that is reported, it doesn't hang. Kernel code calls in through the machine; `fail`
+ * leaves all stacks behind. */
 #include "internal.h"
 #include "sim_fiber.h"
 
@@ -63,9 +64,7 @@ static void switch_to(sim_fiber *to) {
     sim_fiber_switch(from, to);
 }
 
-static void leave(void) {
-    switch_to(&run.caller);
-}
+static void leave(void) { switch_to(&run.caller); }
 
 __attribute__((noreturn)) static void stop(int result, const char *format, const char *what) {
     run.result = result;
@@ -110,8 +109,8 @@ __attribute__((noreturn)) static void deadlock(void) {
     const int other = missing(waiting);
     if (other < run.machine.threads) describe(other, there);
     run.result = CUDASIM_LAUNCH_FAILED;
-    snprintf(run.problem, sizeof run.problem, "thread %d of block %d waits in %s, thread %d is at %s", waiting, run.machine.block,
-             describe(waiting, here), other, there);
+    snprintf(run.problem, sizeof run.problem, "thread %d of block %d waits in %s, thread %d is at %s", waiting,
+             run.machine.block, describe(waiting, here), other, there);
     leave();
     abort();
 }
@@ -302,7 +301,8 @@ const char *sim_run_grid(const sim_grid *grid, int *result) {
         run_block((int)(grid->descending ? grid->blocks - 1 - i : i));
         if (!run.problem[0] && (i == 0 || i + 1 == grid->blocks) && !sim_guards_hold(raw, grid->shared_bytes)) {
             run.result = CUDASIM_ILLEGAL_ADDRESS;
-            snprintf(run.problem, sizeof run.problem, "it wrote outside of its %u bytes of shared memory", grid->shared_bytes);
+            snprintf(run.problem, sizeof run.problem, "it wrote outside of its %u bytes of shared memory",
+                     grid->shared_bytes);
         }
     }
     if (run.problem[0]) abandon();

@@ -1,6 +1,7 @@
-/* Copies and fills of the stand-in. Host memory of an asynchronous copy is touched when the copy runs if it is page-locked; pageable memory
- * is read at the call, and a copy into it is finished at the call, as with the driver. A newcomer's trap: the synchronous calls run on the
- * legacy stream, which does not wait for streams made with the non-blocking flag. */
+/* Copies and fills of the stand-in. Host memory of an asynchronous copy is touched when the copy runs if it is
+ * page-locked; pageable memory is read at the call, and a copy into it is finished at the call, as with the driver. A
+ * newcomer's trap: the synchronous calls run on the legacy stream, which does not wait for streams made with the
+ * non-blocking flag. */
 #include "internal.h"
 
 #include <string.h>
@@ -23,7 +24,8 @@ static int run_copy(void *data) {
     const sim_copy *c = data;
     char *to = address_of(c->to, c->bytes);
     const char *from = c->from ? address_of(c->from, c->bytes) : (const char *)(c + 1);
-    if (!to || !from) return sim_error(CUDASIM_ILLEGAL_ADDRESS, "a copy of %zu bytes: memory was freed since", c->bytes);
+    if (!to || !from)
+        return sim_error(CUDASIM_ILLEGAL_ADDRESS, "a copy of %zu bytes: memory was freed since", c->bytes);
     memmove(to, from, c->bytes);
     return CUDASIM_SUCCESS;
 }
@@ -81,7 +83,8 @@ COPY_ASYNC(cuMemcpyDtoDAsync_v2, uint64_t, uint64_t, true, true)
 SIM_API(SIM_SYNCHRONISES, cuMemcpy, (uint64_t to, uint64_t from, size_t bytes), (to, from, bytes)) {
     return copy(to, from, bytes, NULL, true);
 }
-SIM_API(SIM_CONTEXT, cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream), (to, from, bytes, stream)) {
+SIM_API(SIM_CONTEXT, cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream),
+        (to, from, bytes, stream)) {
     return copy(to, from, bytes, stream, false);
 }
 
@@ -91,7 +94,8 @@ static int run_set(void *data) {
     char *to = cudasim_host(set->at, set->count * set->width);
     if (!to) return CUDASIM_ILLEGAL_ADDRESS;
     if (set->width == 1) memset(to, (int)set->value, set->count);
-    else for (size_t i = 0; i < set->count; i++) memcpy(to + i * set->width, &set->value, set->width);
+    else
+        for (size_t i = 0; i < set->count; i++) memcpy(to + i * set->width, &set->value, set->width);
     return CUDASIM_SUCCESS;
 }
 
@@ -100,7 +104,8 @@ static int fill(sim_set set, void *handle) {
     if (!s) return sim_error(CUDASIM_INVALID_HANDLE, "a fill on no stream");
     if (set.count == 0) return CUDASIM_SUCCESS;
     if (!(set.at & SIM_TAG) || set.at % set.width || !cudasim_host(set.at, set.count * set.width))
-        return sim_error(CUDASIM_INVALID_VALUE, "a fill at %llx: misaligned, or outside of an allocation", (unsigned long long)set.at);
+        return sim_error(CUDASIM_INVALID_VALUE, "a fill at %llx: misaligned, or outside of an allocation",
+                         (unsigned long long)set.at);
     sim_op *op = sim_op_new(SIM_OP_SET, "fill", &set, sizeof set);
     if (!op) return CUDASIM_OUT_OF_MEMORY;
     op->run = run_set;
@@ -110,7 +115,8 @@ static int fill(sim_set set, void *handle) {
     SIM_API(SIM_SYNCHRONISES, name##_v2, (uint64_t at, type value, size_t count), (at, value, count)) { \
         return fill((sim_set){at, count, value, width}, NULL); \
     } \
-    SIM_API(SIM_CONTEXT, name##Async, (uint64_t at, type value, size_t count, void *stream), (at, value, count, stream)) { \
+    SIM_API(SIM_CONTEXT, name##Async, (uint64_t at, type value, size_t count, void *stream), \
+            (at, value, count, stream)) { \
         return fill((sim_set){at, count, value, width}, stream); \
     }
 SET(cuMemsetD8, unsigned char, 1)

@@ -1,5 +1,5 @@
-/* The stand-in's one device: what it says about itself, and the names of errors. It takes the compute capability from the environment,
- * everything else is that of a large GPU, so that limits are those a program meets. */
+/* The stand-in's one device: what it says about itself, and the names of errors. It takes the compute capability from
+ * the environment, everything else is that of a large GPU, so that limits are those a program meets. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -40,23 +40,23 @@ SIM_API(SIM_INITIALIZED, cuDeviceGetUuid_v2, (char uuid[16], int device), (uuid,
 static const struct {
     int attribute, value;
 } attributes[] = {
-    {1, 1024},        /* threads per block */
-    {2, 1024},        {3, 1024},  {4, 64},         /* block */
-    {5, 2147483647},  {6, 65535}, {7, 65535},      /* grid */
-    {8, 48 * 1024},   /* shared memory per block without asking */
-    {9, 65536},       /* constant memory */
-    {10, 32},         /* warp */
-    {12, 65536},      /* registers per block */
-    {13, 1500000},    /* clock, kHz */
-    {14, 512},        /* texture alignment */
-    {15, 1},          {19, 1},    {31, 1},         /* overlap, mapping of host memory, concurrent kernels */
-    {32, 1},          /* ECC */
-    {36, 2000000},    /* memory clock, kHz */
-    {37, 4096},       /* memory bus, bits */
-    {38, 32 << 20},   /* L2 */
-    {39, 2048},       /* threads per multiprocessor */
-    {40, 2},          {41, 1},    /* copy engines, unified addresses */
-    {82, 65536},      /* registers per multiprocessor */
+    {1, 1024},                               /* threads per block */
+    {2, 1024},       {3, 1024},  {4, 64},    /* block */
+    {5, 2147483647}, {6, 65535}, {7, 65535}, /* grid */
+    {8, 48 * 1024},                          /* shared memory per block without asking */
+    {9, 65536},                              /* constant memory */
+    {10, 32},                                /* warp */
+    {12, 65536},                             /* registers per block */
+    {13, 1500000},                           /* clock, kHz */
+    {14, 512},                               /* texture alignment */
+    {15, 1},         {19, 1},    {31, 1},    /* overlap, mapping of host memory, concurrent kernels */
+    {32, 1},                                 /* ECC */
+    {36, 2000000},                           /* memory clock, kHz */
+    {37, 4096},                              /* memory bus, bits */
+    {38, 32 << 20},                          /* L2 */
+    {39, 2048},                              /* threads per multiprocessor */
+    {40, 2},         {41, 1},                /* copy engines, unified addresses */
+    {82, 65536},                             /* registers per multiprocessor */
 };
 
 SIM_API(SIM_INITIALIZED, cuDeviceGetAttribute, (int *value, int attribute, int device), (value, attribute, device)) {
@@ -97,13 +97,19 @@ static const struct {
     {SIM_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {SIM_MISALIGNED, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {CUDASIM_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-    {SIM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
-    {SIM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
-    {SIM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences"},
-    {SIM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began"},
+    {SIM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {SIM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {SIM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
+    {SIM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
     {905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream"},
-    {SIM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing stream"},
-    {SIM_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream"},
+    {SIM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing stream"},
+    {SIM_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {SIM_UPDATE_FAILURE, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", "the graph update was not performed"},
     {SIM_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };

@@ -1,12 +1,12 @@
-/* What the lanes of a warp do together: shuffles, ldmatrix and mma, with the fragments of the PTX manual. Products of mma are exact and each
- * element of d takes them in ascending k, one fused multiply-add each: the order a GPU uses is not documented, so results agree within
- * rounding, not to the bit. NaN results are the GPU's 7fffffff. */
+/* What the lanes of a warp do together: shuffles, ldmatrix and mma, with the fragments of the PTX manual. Products of
+ * mma are exact and each element of d takes them in ascending k, one fused multiply-add each: the order a GPU uses is
+ * not documented, so results agree within rounding, not to the bit. NaN results are the GPU's 7fffffff. */
 #include "internal.h"
 
 #include <math.h>
 #include <string.h>
 
-const char *const sim_collective_names[] = {"a warp barrier", "a shuffle",     "a xor shuffle", "ldmatrix",
+const char *const sim_collective_names[] = {"a warp barrier", "a shuffle",  "a xor shuffle", "ldmatrix",
                                             "ldmatrix.trans", "an f16 mma", "a bf16 mma",    "a tf32 mma"};
 enum { LANES = 32, ROWS = 16, COLS = 8, MAX_K = 16 };
 
@@ -109,6 +109,7 @@ const char *sim_exchange(cudasim_collective what, cudasim_exchange *const e[LANE
     if (what == CUDASIM_SHUFFLE || what == CUDASIM_SHUFFLE_XOR) return shuffle(e, what == CUDASIM_SHUFFLE_XOR);
     for (int i = 0; i < LANES; i++)
         if (!e[i]) return "only a part of the warp is named in a call that all 32 lanes make";
-    if (what == CUDASIM_LDMATRIX || what == CUDASIM_LDMATRIX_TRANSPOSED) return ldmatrix(e, what == CUDASIM_LDMATRIX_TRANSPOSED);
+    if (what == CUDASIM_LDMATRIX || what == CUDASIM_LDMATRIX_TRANSPOSED)
+        return ldmatrix(e, what == CUDASIM_LDMATRIX_TRANSPOSED);
     return mma(e, what);
 }

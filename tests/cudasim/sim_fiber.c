@@ -1,16 +1,13 @@
-/* Switching between stacks. Only callee-saved registers are kept, no signal mask: a switch costs nanoseconds, and a kernel makes
- * millions. AddressSanitizer is told of each switch. Abandoned fibers are reset, never unwound: kernels own nothing. */
+/* Switching between stacks. Only callee-saved registers are kept, no signal mask: a switch costs nanoseconds, and a
+ * kernel makes millions. AddressSanitizer is told of each switch. Abandoned fibers are reset, never unwound: kernels
+ * own nothing. */
 #include "sim_fiber.h"
+#include "sanitized.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
 
 enum { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096 };
 
@@ -89,7 +86,8 @@ void sim_fiber_reset(sim_fiber *f, void (*entry)(void)) {
 
 sim_fiber *sim_fiber_new(void (*entry)(void)) {
     sim_fiber *f = calloc(1, sizeof *f);
-    char *raw = f ? mmap(NULL, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    char *raw = f ? mmap(NULL, STACK_BYTES + GUARD_BYTES, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                   : MAP_FAILED;
     if (raw == MAP_FAILED) {
         free(f);

@@ -1,5 +1,5 @@
-/* Stacks of their own for the threads of a block. A fiber starts in `entry` and never returns from it; a switch is a dozen
- * instructions on x86-64 and ucontext elsewhere. */
+/* Stacks of their own for the threads of a block. A fiber starts in `entry` and never returns from it; a switch is a
+ * dozen instructions on x86-64 and ucontext elsewhere. */
 #ifndef MPC_TESTS_CUDASIM_SIM_FIBER_H
 #define MPC_TESTS_CUDASIM_SIM_FIBER_H
 

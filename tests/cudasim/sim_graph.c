@@ -1,5 +1,6 @@
-/* Graphs of the stand-in: what a capture recorded, as a chain in the order of the calls. An executable shares its graph's nodes until it
- * is updated; a launch that is under way keeps the nodes it was made with. Handles are sim_graph for both kinds, told apart by the table. */
+/* Graphs of the stand-in: what a capture recorded, as a chain in the order of the calls. An executable shares its
+ * graph's nodes until it is updated; a launch that is under way keeps the nodes it was made with. Handles are sim_graph
+ * for both kinds, told apart by the table. */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static int instantiate(void **exec, void *handle) {
     *exec = x;
     return CUDASIM_SUCCESS;
 }
-SIM_API(SIM_CONTEXT, cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), (exec, graph, flags)) {
+SIM_API(SIM_CONTEXT, cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags),
+        (exec, graph, flags)) {
     (void)flags;
     return instantiate(exec, graph);
 }

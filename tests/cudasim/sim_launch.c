@@ -1,6 +1,7 @@
-/* Launches of the stand-in. A launch keeps its parameters; when it runs, the device addresses in its argument blocks are translated and it runs
- * twice from the same memory, blocks and threads in ascending and in descending order. Memory that differs afterwards means that threads raced.
- * Only allocations that the arguments point into are compared, which are all that a kernel can reach. */
+/* Launches of the stand-in. A launch keeps its parameters; when it runs, the device addresses in its argument blocks
+ * are translated and it runs twice from the same memory, blocks and threads in ascending and in descending order.
+ * Memory that differs afterwards means that threads raced. Only allocations that the arguments point into are compared,
+ * which are all that a kernel can reach. */
 #include "internal.h"
 
 #include <stdio.h>
@@ -33,7 +34,8 @@ static void reach(void *user, void **pointer, int index) {
     sim_allocation *a = sim_allocation_at((uint64_t)(uintptr_t)*pointer, 0, &host);
     if (a) a->reached = true, *pointer = host;
     else if (!call->problem[0])
-        snprintf(call->problem, sizeof call->problem, "its p[%d] is %p, which is not device memory in use", index, *pointer);
+        snprintf(call->problem, sizeof call->problem, "its p[%d] is %p, which is not device memory in use", index,
+                 *pointer);
 }
 
 /* Header of an argument block: units, first_block, blocks. */
@@ -48,11 +50,13 @@ static void check_blocks(sim_call *call) {
     for (uint32_t i = 0; i < call->block_count && !call->problem[0]; i++) {
         const sim_block_header *h = (const void *)(call->blocks + (size_t)i * size);
         if (h->first_block != next)
-            snprintf(call->problem, sizeof call->problem, "first_block of instance %u is %u, not %u", i, h->first_block, next);
+            snprintf(call->problem, sizeof call->problem, "first_block of instance %u is %u, not %u", i, h->first_block,
+                     next);
         next = h->first_block + h->blocks;
     }
     if (next != call->launch->blocks && !call->problem[0])
-        snprintf(call->problem, sizeof call->problem, "a grid of %u blocks for instances of %u", call->launch->blocks, next);
+        snprintf(call->problem, sizeof call->problem, "a grid of %u blocks for instances of %u", call->launch->blocks,
+                 next);
 }
 
 static const char *find_blocks(sim_call *call) {
@@ -80,7 +84,8 @@ static int prepare(sim_call *call) {
     if (!call->blocks) return CUDASIM_OUT_OF_MEMORY;
     memcpy(call->blocks, blocks, (size_t)call->block_count * k->block_bytes);
     for (sim_allocation *a = sim_allocations(); a; a = a->next) a->reached = false;
-    for (uint32_t i = 0; i < call->block_count; i++) k->each_pointer(call->blocks + (size_t)i * k->block_bytes, reach, call);
+    for (uint32_t i = 0; i < call->block_count; i++)
+        k->each_pointer(call->blocks + (size_t)i * k->block_bytes, reach, call);
     void *when;
     memcpy(&when, call->launch->params + call->launch->offset[k->param_count - 1], sizeof when);
     reach(call, &when, -1);
@@ -151,7 +156,8 @@ static bool differs(sim_call *call) {
         size_t at = 0;
         while (a->host[at] == a->shadow[at]) at++;
         name_address(call, a->host + at, name, sizeof name);
-        snprintf(call->problem, sizeof call->problem, "its threads race: the order of threads decides what is at %s", name);
+        snprintf(call->problem, sizeof call->problem, "its threads race: the order of threads decides what is at %s",
+                 name);
         return true;
     }
     return false;
@@ -179,7 +185,8 @@ static int run_orders(sim_call *call) {
 static int run_launch(void *data) {
     sim_launch *l = data;
     sim_call call = {.launch = l};
-    if (!sim_find(SIM_FUNCTION, l->function)) return sim_error(CUDASIM_INVALID_HANDLE, "the module of a launch was unloaded");
+    if (!sim_find(SIM_FUNCTION, l->function))
+        return sim_error(CUDASIM_INVALID_HANDLE, "the module of a launch was unloaded");
     int result = prepare(&call);
     if (result == CUDASIM_SUCCESS) result = run_orders(&call);
     l->runs++;
@@ -227,12 +234,14 @@ static bool fill_params(sim_launch *l, size_t size, void **params, void **extra)
 
 static int check_shape(const sim_function *f, const unsigned grid[3], const unsigned block[3], unsigned shared) {
     if (grid[0] < 1 || grid[0] > 0x7fffffff || grid[1] != 1 || grid[2] != 1)
-        return sim_error(CUDASIM_INVALID_VALUE, "%s: a grid of %u x %u x %u blocks", f->name, grid[0], grid[1], grid[2]);
+        return sim_error(CUDASIM_INVALID_VALUE, "%s: a grid of %u x %u x %u blocks", f->name, grid[0], grid[1],
+                         grid[2]);
     if (block[0] != (unsigned)f->kernel->threads || block[1] != 1 || block[2] != 1)
-        return sim_error(CUDASIM_INVALID_VALUE, "%s: blocks of %u x %u x %u threads, it is made for %d", f->name, block[0], block[1],
-                         block[2], f->kernel->threads);
+        return sim_error(CUDASIM_INVALID_VALUE, "%s: blocks of %u x %u x %u threads, it is made for %d", f->name,
+                         block[0], block[1], block[2], f->kernel->threads);
     if (shared > f->shared_limit)
-        return sim_error(CUDASIM_INVALID_VALUE, "%s: %u bytes of shared memory, the limit is %u", f->name, shared, f->shared_limit);
+        return sim_error(CUDASIM_INVALID_VALUE, "%s: %u bytes of shared memory, the limit is %u", f->name, shared,
+                         f->shared_limit);
     return CUDASIM_SUCCESS;
 }
 
@@ -247,15 +256,16 @@ static int launch(sim_function *f, const unsigned grid[3], unsigned shared, sim_
     memcpy(l->offset, offset, sizeof offset);
     if (!fill_params(l, size, arguments[0], arguments[1])) {
         sim_op_free(op);
-        return sim_error(CUDASIM_INVALID_VALUE, "%s: its parameters are %zu bytes, given one way or the other", f->name, size);
+        return sim_error(CUDASIM_INVALID_VALUE, "%s: its parameters are %zu bytes, given one way or the other", f->name,
+                         size);
     }
     op->run = run_launch;
     return sim_put(s, op);
 }
 
 SIM_API(SIM_CONTEXT | SIM_TRACED_LATER, cuLaunchKernel,
-        (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
-         void **params, void **extra),
+        (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+         void *stream, void **params, void **extra),
         (function, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) {
     sim_function *f = sim_find(SIM_FUNCTION, function);
     sim_stream *s = sim_stream_of(stream);

@@ -1,14 +1,13 @@
-/* Memory of the stand-in's device and page-locked memory: each allocation is one of its own between guards, filled with bytes 0xff, so
- * that a number nobody wrote is NaN. Device addresses carry a tag bit and can't be dereferenced on the host. Guards are checked after every
- * launch; with AddressSanitizer a kernel stops at the very access. */
+/* Memory of the stand-in's device and page-locked memory: each allocation is one of its own between guards, filled with
+ * bytes 0xff, so that a number nobody wrote is NaN. Device addresses carry a tag bit and can't be dereferenced on the
+ * host. Guards are checked after every launch; with AddressSanitizer a kernel stops at the very access. */
 #include "internal.h"
+#include "sanitized.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
+#if !defined(__SANITIZE_ADDRESS__)
 #define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
@@ -97,7 +96,8 @@ static void discard(sim_allocation *a) {
     while (*link != a) link = &(*link)->next;
     *link = a->next;
     if (a->device) memory.used -= padded(a->bytes);
-    if (!sim_guards_hold(a->raw, a->bytes)) sim_error(0, "the guard of an allocation of %zu bytes was overwritten", a->bytes);
+    if (!sim_guards_hold(a->raw, a->bytes))
+        sim_error(0, "the guard of an allocation of %zu bytes was overwritten", a->bytes);
     sim_guarded_free(a->raw, a->bytes);
     free(a->shadow);
     free(a);
@@ -128,7 +128,8 @@ SIM_API(SIM_SYNCHRONISES, cuMemFree_v2, (uint64_t address), (address)) {
     const int result = sim_drain(NULL);
     sim_allocation *a = (address & SIM_TAG) ? sim_allocation_at(address, 0, &host) : NULL;
     if (!a || host != a->host)
-        return sim_error(CUDASIM_INVALID_VALUE, "cuMemFree of %llx, which no allocation starts at", (unsigned long long)address);
+        return sim_error(CUDASIM_INVALID_VALUE, "cuMemFree of %llx, which no allocation starts at",
+                         (unsigned long long)address);
     discard(a);
     return result;
 }
@@ -150,17 +151,21 @@ static int alloc_host(void **host, size_t bytes) {
 SIM_API(SIM_SYNCHRONISES, cuMemHostAlloc, (void **host, size_t bytes, unsigned flags), (host, bytes, flags)) {
     return flags > 7 ? CUDASIM_INVALID_VALUE : alloc_host(host, bytes);
 }
-SIM_API(SIM_SYNCHRONISES, cuMemAllocHost_v2, (void **host, size_t bytes), (host, bytes)) { return alloc_host(host, bytes); }
+SIM_API(SIM_SYNCHRONISES, cuMemAllocHost_v2, (void **host, size_t bytes), (host, bytes)) {
+    return alloc_host(host, bytes);
+}
 
 SIM_API(SIM_SYNCHRONISES, cuMemFreeHost, (void *host), (host)) {
     const int result = sim_drain(NULL);
     sim_allocation *a = sim_pinned_at(host, 0);
-    if (!a || a->host != (char *)host) return sim_error(CUDASIM_INVALID_VALUE, "cuMemFreeHost of %p, which no allocation starts at", host);
+    if (!a || a->host != (char *)host)
+        return sim_error(CUDASIM_INVALID_VALUE, "cuMemFreeHost of %p, which no allocation starts at", host);
     discard(a);
     return result;
 }
 
-SIM_API(SIM_CONTEXT, cuMemHostGetDevicePointer_v2, (uint64_t * address, void *host, unsigned flags), (address, host, flags)) {
+SIM_API(SIM_CONTEXT, cuMemHostGetDevicePointer_v2, (uint64_t * address, void *host, unsigned flags),
+        (address, host, flags)) {
     if (flags || !sim_pinned_at(host, 0)) return CUDASIM_INVALID_VALUE;
     *address = (uint64_t)(uintptr_t)host;
     return CUDASIM_SUCCESS;

@@ -1,6 +1,6 @@
-/* Modules and functions of the stand-in: an image made by the look-alike of NVRTC is a shared library for the host, opened from an
- * anonymous file. It is bound to the machine and asked for the description of each kernel (machine.h). The file stays open with the module:
- * the loader knows libraries by name, and the name holds the file's number. */
+/* Modules and functions of the stand-in: an image made by the look-alike of NVRTC is a shared library for the host,
+ * opened from an anonymous file. It is bound to the machine and asked for the description of each kernel (machine.h).
+ * The file stays open with the module: the loader knows libraries by name, and the name holds the file's number. */
 #include "internal.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,8 @@ int sim_max_shared(void) {
 
 static int refuse_image(const sim_image *image, bool portable) {
     const int arch = sim_configuration()->arch;
-    if (memcmp(image, SIM_MAGIC, sizeof image->magic) != 0) return sim_error(SIM_INVALID_IMAGE, "not an image of the stand-in");
+    if (memcmp(image, SIM_MAGIC, sizeof image->magic) != 0)
+        return sim_error(SIM_INVALID_IMAGE, "not an image of the stand-in");
     if (image->abi != CUDASIM_ABI) return sim_error(SIM_NO_BINARY, "an image of another version of the stand-in");
     if ((int)image->arch > arch || (!portable && (int)image->arch / 10 != arch / 10))
         return sim_error(SIM_NO_BINARY, "an image for sm_%u on sm_%d", image->arch, arch);
@@ -45,7 +46,8 @@ static int open_library(sim_module *m, const sim_image *image) {
     if (!m->library) return sim_error(SIM_INVALID_IMAGE, "an image can't be opened: %s", dlerror());
     int (*bind)(cudasim_machine *) = NULL;
     *(void **)&bind = dlsym(m->library, "cudasim_bind");
-    if (!bind || bind(sim_machine()) != CUDASIM_ABI) return sim_error(SIM_NO_BINARY, "an image of another version of the stand-in");
+    if (!bind || bind(sim_machine()) != CUDASIM_ABI)
+        return sim_error(SIM_NO_BINARY, "an image of another version of the stand-in");
     return CUDASIM_SUCCESS;
 }
 
@@ -82,14 +84,16 @@ static int load_module(void **module, const void *image) {
     if (!module || !image) return CUDASIM_INVALID_VALUE;
     if (strncmp(image, "//", 2) != 0) return load_image(module, image, false);
     sim_image *decoded = decode(image);
-    const int result = decoded ? load_image(module, decoded, true) : sim_error(SIM_INVALID_PTX, "not the PTX of the stand-in");
+    const int result =
+        decoded ? load_image(module, decoded, true) : sim_error(SIM_INVALID_PTX, "not the PTX of the stand-in");
     free(decoded);
     return result;
 }
 SIM_API(SIM_SYNCHRONISES, cuModuleLoadData, (void **module, const void *image), (module, image)) {
     return load_module(module, image);
 }
-SIM_API(SIM_SYNCHRONISES, cuModuleLoadDataEx, (void **module, const void *image, unsigned count, int *options, void **values),
+SIM_API(SIM_SYNCHRONISES, cuModuleLoadDataEx,
+        (void **module, const void *image, unsigned count, int *options, void **values),
         (module, image, count, options, values)) {
     (void)count, (void)options, (void)values;
     return load_module(module, image);
@@ -157,15 +161,17 @@ SIM_API(SIM_CONTEXT, cuFuncGetAttribute, (int *value, int attribute, void *funct
 SIM_API(SIM_CONTEXT, cuFuncSetAttribute, (void *function, int attribute, int value), (function, attribute, value)) {
     sim_function *f = sim_find(SIM_FUNCTION, function);
     if (!f) return sim_error(CUDASIM_INVALID_HANDLE, "cuFuncSetAttribute of no function");
-    if (attribute == 9) return value < -1 || value > 100 ? CUDASIM_INVALID_VALUE : CUDASIM_SUCCESS; /* preferred carve-out */
+    if (attribute == 9)
+        return value < -1 || value > 100 ? CUDASIM_INVALID_VALUE : CUDASIM_SUCCESS; /* preferred carve-out */
     if (attribute != 8 || value < 0 || value > sim_max_shared())
-        return sim_error(CUDASIM_INVALID_VALUE, "cuFuncSetAttribute %d to %d (at most %d bytes)", attribute, value, sim_max_shared());
+        return sim_error(CUDASIM_INVALID_VALUE, "cuFuncSetAttribute %d to %d (at most %d bytes)", attribute, value,
+                         sim_max_shared());
     f->shared_limit = (uint32_t)value;
     return CUDASIM_SUCCESS;
 }
 
-SIM_API(SIM_CONTEXT, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void *function, int threads, size_t shared),
-        (blocks, function, threads, shared)) {
+SIM_API(SIM_CONTEXT, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+        (int *blocks, void *function, int threads, size_t shared), (blocks, function, threads, shared)) {
     const sim_function *f = sim_find(SIM_FUNCTION, function);
     if (!f) return CUDASIM_INVALID_HANDLE;
     if (threads < 1) return CUDASIM_INVALID_VALUE;

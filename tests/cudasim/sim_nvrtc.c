@@ -1,7 +1,9 @@
-/* The look-alike of NVRTC 13.0: compiles CUDA text of the product's dialect with the host's C++ compiler. The header "mpc_device.h" is
- * replaced by device_sim.h, every other header is as given. A "cubin" is a sim_image: a magic word, the compute capability and the bytes of a
- * shared library. Programs are not shared between threads, and several may be compiled at once. */
+/* The look-alike of NVRTC 13.0: compiles CUDA text of the product's dialect with the host's C++ compiler. The header
+ * "mpc_device.h" is replaced by device_sim.h, every other header is as given. A "cubin" is a sim_image: a magic word,
+ * the compute capability and the bytes of a shared library. Programs are not shared between threads, and several may be
+ * compiled at once. */
 #include "internal.h"
+#include "sanitized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,16 +96,32 @@ static const struct {
     const char *name, *abbreviation;
     bool value;
 } options_known[] = {
-    {"--gpu-architecture", "-arch", true}, {"--fmad", "-fmad", true},     {"--ftz", "-ftz", true},
-    {"--prec-sqrt", "-prec-sqrt", true},   {"--prec-div", "-prec-div", true}, {"--std", "-std", true},
-    {"--maxrregcount", "-maxrregcount", true}, {"--ptxas-options", "-Xptxas", true}, {"--define-macro", "-D", true},
-    {"--include-path", "-I", true},        {"--diag-suppress", "-diag-suppress", true}, {"--split-compile", "-split-compile", true},
-    {"--time", "-time", true},             {"--builtin-initializer-list", "-builtin-initializer-list", true},
-    {"--dopt", "-dopt", true},             {"--device-debug", "-G", false}, {"--generate-line-info", "-lineinfo", false},
-    {"--device-as-default-execution-space", "-default-device", false}, {"--restrict", "-restrict", false},
-    {"--disable-warnings", "-w", false},   {"--minimal", "-minimal", false}, {"--relocatable-device-code", "-rdc", true},
-    {"--extra-device-vectorization", "-extra-device-vectorization", false}, {"--use_fast_math", "-use_fast_math", false},
-    {"--no-source-include", "-no-source-include", false}, {"--no-cache", "-no-cache", false},
+    {"--gpu-architecture", "-arch", true},
+    {"--fmad", "-fmad", true},
+    {"--ftz", "-ftz", true},
+    {"--prec-sqrt", "-prec-sqrt", true},
+    {"--prec-div", "-prec-div", true},
+    {"--std", "-std", true},
+    {"--maxrregcount", "-maxrregcount", true},
+    {"--ptxas-options", "-Xptxas", true},
+    {"--define-macro", "-D", true},
+    {"--include-path", "-I", true},
+    {"--diag-suppress", "-diag-suppress", true},
+    {"--split-compile", "-split-compile", true},
+    {"--time", "-time", true},
+    {"--builtin-initializer-list", "-builtin-initializer-list", true},
+    {"--dopt", "-dopt", true},
+    {"--device-debug", "-G", false},
+    {"--generate-line-info", "-lineinfo", false},
+    {"--device-as-default-execution-space", "-default-device", false},
+    {"--restrict", "-restrict", false},
+    {"--disable-warnings", "-w", false},
+    {"--minimal", "-minimal", false},
+    {"--relocatable-device-code", "-rdc", true},
+    {"--extra-device-vectorization", "-extra-device-vectorization", false},
+    {"--use_fast_math", "-use_fast_math", false},
+    {"--no-source-include", "-no-source-include", false},
+    {"--no-cache", "-no-cache", false},
 };
 
 static bool matches(const char *option, const char *name, bool value, const char **given, bool *separate) {
@@ -143,7 +161,9 @@ static int read_options(program *p, int count, const char *const *options) {
         }
         if (separate && i + 1 < count) value = options[++i];
         if (known && (!arch || take_arch(p, value) == OK)) continue;
-        set_log(p, known ? "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n" : "nvrtc: error: unrecognized option %s found\n",
+        set_log(p,
+                known ? "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n"
+                      : "nvrtc: error: unrecognized option %s found\n",
                 known ? value : option);
         return INVALID_OPTION;
     }
@@ -181,7 +201,8 @@ static bool write_sources(const program *p, const char *folder) {
     bool ok = write_file(folder, "program.cpp", p->text);
     for (int i = 0; ok && i < p->header_count; i++)
         ok = write_file(folder, p->header_names[i],
-                        strcmp(p->header_names[i], "mpc_device.h") == 0 ? "#include \"" CUDASIM_HEADER "\"\n" : p->headers[i]);
+                        strcmp(p->header_names[i], "mpc_device.h") == 0 ? "#include \"" CUDASIM_HEADER "\"\n"
+                                                                        : p->headers[i]);
     return ok;
 }
 
@@ -192,13 +213,33 @@ static int run_compiler(const char *folder) {
     snprintf(source, sizeof source, "%s/program.cpp", folder);
     snprintf(output, sizeof output, "%s/program.so", folder);
     snprintf(include, sizeof include, "-I%s", folder);
-    const char *arguments[] = {CUDASIM_CXX, "-std=c++17", "-O1", "-march=native", "-ffp-contract=off", "-fno-strict-aliasing",
-                               "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden", "-fPIC", "-shared", "-w",
-                               "-fmax-errors=20", "-Wl,--as-needed",
+    const char *arguments[] = {
+        CUDASIM_CXX,
+        "-std=c++17",
+        "-O1",
+        "-march=native",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-fvisibility=hidden",
+        "-fPIC",
+        "-shared",
+        "-w",
+        "-fmax-errors=20",
+        "-Wl,--as-needed",
 #if defined(__SANITIZE_ADDRESS__)
-                               "-fsanitize=address", "-g",
+        "-fsanitize=address",
+        "-g",
 #endif
-                               include, "-o", output, source, NULL};
+        include,
+        "-o",
+        output,
+        source,
+        NULL
+    };
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
@@ -206,7 +247,8 @@ static int run_compiler(const char *folder) {
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     if (posix_spawn(&child, CUDASIM_CXX, &actions, NULL, (char *const *)(uintptr_t)arguments, environ) == 0)
-        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
     posix_spawn_file_actions_destroy(&actions);
     return status;
 }

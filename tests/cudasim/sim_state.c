@@ -1,6 +1,6 @@
-/* The stand-in's state: what the environment asks for, counting and failing of calls, the sticky error, and the table of handles. One
- * recursive lock guards all of libcuda; it is not held by the look-alikes of NVRTC and cuBLASLt. A newcomer's trap: "any:N" counts the calls of
- * all three libraries, but not those that only name an error. */
+/* The stand-in's state: what the environment asks for, counting and failing of calls, the sticky error, and the table
+ * of handles. One recursive lock guards all of libcuda; it is not held by the look-alikes of NVRTC and cuBLASLt. A
+ * newcomer's trap: "any:N" counts the calls of all three libraries, but not those that only name an error. */
 #include "internal.h"
 
 #include <fcntl.h>
@@ -141,9 +141,14 @@ static int plausible_error(const char *name) {
         const char *part;
         int result;
     } rows[] = {
-        {"cuInit", SIM_NO_DEVICE},       {"Alloc", CUDASIM_OUT_OF_MEMORY}, {"PrimaryCtxRetain", CUDASIM_OUT_OF_MEMORY},
-        {"Instantiate", CUDASIM_OUT_OF_MEMORY}, {"ModuleLoad", SIM_NO_BINARY},    {"GetFunction", SIM_NOT_FOUND},
-        {"ExecUpdate", SIM_UPDATE_FAILURE},     {"LaunchKernel", SIM_OUT_OF_RESOURCES},
+        {"cuInit", SIM_NO_DEVICE},
+        {"Alloc", CUDASIM_OUT_OF_MEMORY},
+        {"PrimaryCtxRetain", CUDASIM_OUT_OF_MEMORY},
+        {"Instantiate", CUDASIM_OUT_OF_MEMORY},
+        {"ModuleLoad", SIM_NO_BINARY},
+        {"GetFunction", SIM_NOT_FOUND},
+        {"ExecUpdate", SIM_UPDATE_FAILURE},
+        {"LaunchKernel", SIM_OUT_OF_RESOURCES},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strstr(name, rows[i].part)) return rows[i].result;

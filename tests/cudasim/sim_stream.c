@@ -1,7 +1,7 @@
-/* Streams and events of the stand-in. Work is queued and runs only where the host waits for it or asks for it, so that host code that
- * reads too early finds NaN: the host memory an asynchronous copy will write is filled with NaN when the copy is enqueued. The first question
- * whether work is done is answered "not yet", the second does it. A newcomer's trap: work of other streams runs only if something that runs
- * depends on it (an event, the legacy stream). */
+/* Streams and events of the stand-in. Work is queued and runs only where the host waits for it or asks for it, so that
+ * host code that reads too early finds NaN: the host memory an asynchronous copy will write is filled with NaN when the
+ * copy is enqueued. The first question whether work is done is answered "not yet", the second does it. A newcomer's
+ * trap: work of other streams runs only if something that runs depends on it (an event, the legacy stream). */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -157,13 +157,15 @@ static int refuse(sim_op *op, int result, const char *why) {
 static void begin_records(const sim_op *launch, sim_stream *s) {
     const sim_graph *graph = *(sim_graph *const *)(const void *)launch->data;
     for (const sim_op *op = graph->first; op; op = op->next) {
-        sim_event *e = op->kind == SIM_OP_RECORD ? sim_find(SIM_EVENT, ((const sim_mark *)(const void *)op->data)->event) : NULL;
+        sim_event *e =
+            op->kind == SIM_OP_RECORD ? sim_find(SIM_EVENT, ((const sim_mark *)(const void *)op->data)->event) : NULL;
         if (e) e->captured = NULL, e->done = false, e->asked = 0, e->stream = s, e->ticket = launch->ticket;
     }
 }
 
 int sim_put(sim_stream *s, sim_op *op) {
-    if (implicitly_captured(s)) return refuse(op, SIM_CAPTURE_IMPLICIT, "on the legacy stream while a blocking stream is captured");
+    if (implicitly_captured(s))
+        return refuse(op, SIM_CAPTURE_IMPLICIT, "on the legacy stream while a blocking stream is captured");
     if (s->capture) {
         if (s->capture_invalid) return refuse(op, SIM_CAPTURE_INVALIDATED, "the capture is invalid");
         sim_graph_append(s->capture, op);
@@ -189,8 +191,11 @@ static int create_stream(void **stream, unsigned flags) {
     *stream = s;
     return CUDASIM_SUCCESS;
 }
-SIM_API(SIM_CONTEXT, cuStreamCreate, (void **stream, unsigned flags), (stream, flags)) { return create_stream(stream, flags); }
-SIM_API(SIM_CONTEXT, cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority), (stream, flags, priority)) {
+SIM_API(SIM_CONTEXT, cuStreamCreate, (void **stream, unsigned flags), (stream, flags)) {
+    return create_stream(stream, flags);
+}
+SIM_API(SIM_CONTEXT, cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority),
+        (stream, flags, priority)) {
     (void)priority;
     return create_stream(stream, flags);
 }
@@ -281,7 +286,9 @@ static int record(void *event, void *handle, bool as_node) {
     if (ticket) e->captured = NULL, e->done = false, e->stream = s, e->ticket = ticket;
     return sim_put(s, op);
 }
-SIM_API(SIM_CONTEXT, cuEventRecord, (void *event, void *stream), (event, stream)) { return record(event, stream, false); }
+SIM_API(SIM_CONTEXT, cuEventRecord, (void *event, void *stream), (event, stream)) {
+    return record(event, stream, false);
+}
 SIM_API(SIM_CONTEXT, cuEventRecordWithFlags, (void *event, void *stream, unsigned flags), (event, stream, flags)) {
     return flags > 1 ? CUDASIM_INVALID_VALUE : record(event, stream, flags == 1);
 }
@@ -314,13 +321,16 @@ SIM_API(SIM_CONTEXT, cuEventElapsedTime, (float *milliseconds, void *start, void
     if (!result) result = usable_event(end, &b);
     if (result) return result;
     if (!a->stream || !b->stream || a->untimed || b->untimed)
-        return sim_error(CUDASIM_INVALID_HANDLE, "cuEventElapsedTime: an event was never recorded, or was made without timing");
+        return sim_error(CUDASIM_INVALID_HANDLE,
+                         "cuEventElapsedTime: an event was never recorded, or was made without timing");
     if (!a->done || !b->done) return SIM_NOT_READY;
     *milliseconds = (float)(b->milliseconds - a->milliseconds);
     return CUDASIM_SUCCESS;
 }
 CUDASIM_EXPORT int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end);
-int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end) { return cuEventElapsedTime(milliseconds, start, end); }
+int cuEventElapsedTime_v2(float *milliseconds, void *start, void *end) {
+    return cuEventElapsedTime(milliseconds, start, end);
+}
 
 static int run_wait(void *data) {
     const sim_mark *mark = data;
@@ -334,15 +344,16 @@ static bool is_capture(const sim_graph *graph) {
     return false;
 }
 
-/* A wait for an event of a capture takes the stream into that capture. Its work is a chain in the order of calls, which is one of
- * the orders that the events allow. */
+/* A wait for an event of a capture takes the stream into that capture. Its work is a chain in the order of calls, which
+ * is one of the orders that the events allow. */
 SIM_API(SIM_CONTEXT, cuStreamWaitEvent, (void *handle, void *event, unsigned flags), (handle, event, flags)) {
     sim_stream *s = sim_stream_of(handle);
     sim_event *e = sim_find(SIM_EVENT, event);
     if (!s || !e) return sim_error(CUDASIM_INVALID_HANDLE, "cuStreamWaitEvent: not a stream, or not an event");
     if (flags > 1) return CUDASIM_INVALID_VALUE;
     if (e->captured) {
-        if (!is_capture(e->captured)) return sim_error(SIM_CAPTURED_EVENT, "the event was recorded in a capture that has ended");
+        if (!is_capture(e->captured))
+            return sim_error(SIM_CAPTURED_EVENT, "the event was recorded in a capture that has ended");
         if (s->capture && s->capture != e->captured) return SIM_CAPTURE_MERGE;
         s->capture = e->captured;
         return CUDASIM_SUCCESS;

@@ -1,5 +1,5 @@
-/* What the tests of the stand-in share: the functions of its libraries, which the tests are linked to, kernels from text, memory. The
- * declarations come from the product's symbol tables where they have the function. */
+/* What the tests of the stand-in share: the functions of its libraries, which the tests are linked to, kernels from
+ * text, memory. The declarations come from the product's symbol tables where they have the function. */
 #ifndef MPC_TESTS_CUDASIM_SIM_TEST_H
 #define MPC_TESTS_CUDASIM_SIM_TEST_H
 
@@ -39,7 +39,8 @@ static inline void open_device(void) {
 }
 static inline void close_device(void) { CHECK(cuDevicePrimaryCtxRelease_v2(0) == 0); }
 
-/* The image of a text in the product's dialect, behind the product's prelude; NULL after printing the log. The caller frees. */
+/* The image of a text in the product's dialect, behind the product's prelude; NULL after printing the log. The caller
+ * frees. */
 static inline char *image_of(const char *text) {
     static const char *const options[] = {"--gpu-architecture=sm_90", "--fmad=false", "--std=c++17"};
     static const char *const header = "", *const header_name = "mpc_device.h";

@@ -1,5 +1,5 @@
-/* Time on the stand-in: work is late, so host code that reads before it waited finds NaN; graphs replay what was captured; misuse of handles and
- * captures gives the driver's errors; calls are counted, traced and made to fail. */
+/* Time on the stand-in: work is late, so host code that reads before it waited finds NaN; graphs replay what was
+ * captured; misuse of handles and captures gives the driver's errors; calls are counted, traced and made to fail. */
 #include "tests/cudasim/sim_test.h"
 
 #include <dlfcn.h>
@@ -202,7 +202,8 @@ static void the_trace_names_calls_and_kernels(void) {
 }
 
 static int compile(const char *source, const char *option, char log[4096]) {
-    const char *const options[] = {"--gpu-architecture=sm_90", option}, *const header = "", *const name = "mpc_device.h";
+    const char *const options[] = {"--gpu-architecture=sm_90", option}, *const header = "",
+                      *const name = "mpc_device.h";
     void *program = NULL;
     CHECK(nvrtcCreateProgram(&program, source, NULL, 1, &header, &name) == 0);
     const int result = nvrtcCompileProgram(program, 2, options);
@@ -217,7 +218,8 @@ static void texts_and_options_that_are_wrong_are_told(void) {
     char log[4096];
     CHECK(compile("int a;", "--fma=false", log) == 5 && strstr(log, "unrecognized option --fma=false"));
     CHECK(compile("int a;", "--gpu-architecture=sm_35", log) == 5);
-    CHECK(compile("#include \"mpc_device.h\"\nint a = no_such_name;\n", "-fmad=false", log) == 6 && strstr(log, "no_such_name"));
+    CHECK(compile("#include \"mpc_device.h\"\nint a = no_such_name;\n", "-fmad=false", log) == 6 &&
+          strstr(log, "no_such_name"));
     setting("MPC_CUDASIM_ARCH", "80");
     open_device();
     CHECK(cuModuleLoadData(&module, image) == 209); /* made for 9.0 */

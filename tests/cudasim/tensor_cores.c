@@ -1,30 +1,29 @@
-/* mma and ldmatrix of the stand-in against plain loops over matrices, with fragments built as the PTX manual draws them, here once more and
- * from the other side: by element of the matrix, not by register. */
+/* mma and ldmatrix of the stand-in against plain loops over matrices, with fragments built as the PTX manual draws
+ * them, here once more and from the other side: by element of the matrix, not by register. */
 #include "tests/cudasim/sim_test.h"
 
 #include <math.h>
 
-static const char text[] =
-    "#define K(name) MPC_KERNEL(name, 32, 4, 2, 2)\n"
-    /* p[0]: a fragments [32][4], p[1]: b [32][2], p[2]: d [32][4] */
-    "#define MMA(name, op) K(name) { MPC_ENTER \\\n"
-    "  const int t = mpc_thread(); \\\n"
-    "  float d[4]; \\\n"
-    "  for (int i = 0; i < 4; i++) d[i] = ((float *)p[2])[4 * t + i]; \\\n"
-    "  op(d, (const uint32_t *)p[0] + 4 * t, (const uint32_t *)p[1] + 2 * t); \\\n"
-    "  for (int i = 0; i < 4; i++) ((float *)p[2])[4 * t + i] = d[i]; }\n"
-    "MMA(k_f16, mpc_mma_f16) MMA(k_bf16, mpc_mma_bf16) MMA(k_tf32, mpc_mma_tf32)\n"
-    /* shared memory is a copy of p[0], 16 rows of 16 elements; p[1] gets both fragments */
-    "K(k_ldmatrix) { MPC_ENTER\n"
-    "  const int t = mpc_thread();\n"
-    "  uint32_t r[4];\n"
-    "  mpc_store16(mpc_shared() + 16 * t, mpc_load16((const char *)p[0] + 16 * t));\n"
-    "  mpc_barrier();\n"
-    "  const char *row = mpc_shared() + 32 * (t % 8 + t / 8 % 2 * 8) + 16 * (t / 16);\n"
-    "  mpc_ldmatrix4(r, row);\n"
-    "  for (int i = 0; i < 4; i++) ((uint32_t *)p[1])[8 * t + i] = r[i];\n"
-    "  mpc_ldmatrix4_transposed(r, row);\n"
-    "  for (int i = 0; i < 4; i++) ((uint32_t *)p[1])[8 * t + 4 + i] = r[i]; }\n";
+static const char text[] = "#define K(name) MPC_KERNEL(name, 32, 4, 2, 2)\n"
+                           /* p[0]: a fragments [32][4], p[1]: b [32][2], p[2]: d [32][4] */
+                           "#define MMA(name, op) K(name) { MPC_ENTER \\\n"
+                           "  const int t = mpc_thread(); \\\n"
+                           "  float d[4]; \\\n"
+                           "  for (int i = 0; i < 4; i++) d[i] = ((float *)p[2])[4 * t + i]; \\\n"
+                           "  op(d, (const uint32_t *)p[0] + 4 * t, (const uint32_t *)p[1] + 2 * t); \\\n"
+                           "  for (int i = 0; i < 4; i++) ((float *)p[2])[4 * t + i] = d[i]; }\n"
+                           "MMA(k_f16, mpc_mma_f16) MMA(k_bf16, mpc_mma_bf16) MMA(k_tf32, mpc_mma_tf32)\n"
+                           /* shared memory is a copy of p[0], 16 rows of 16 elements; p[1] gets both fragments */
+                           "K(k_ldmatrix) { MPC_ENTER\n"
+                           "  const int t = mpc_thread();\n"
+                           "  uint32_t r[4];\n"
+                           "  mpc_store16(mpc_shared() + 16 * t, mpc_load16((const char *)p[0] + 16 * t));\n"
+                           "  mpc_barrier();\n"
+                           "  const char *row = mpc_shared() + 32 * (t % 8 + t / 8 % 2 * 8) + 16 * (t / 16);\n"
+                           "  mpc_ldmatrix4(r, row);\n"
+                           "  for (int i = 0; i < 4; i++) ((uint32_t *)p[1])[8 * t + i] = r[i];\n"
+                           "  mpc_ldmatrix4_transposed(r, row);\n"
+                           "  for (int i = 0; i < 4; i++) ((uint32_t *)p[1])[8 * t + 4 + i] = r[i]; }\n";
 static void *module;
 
 static uint32_t bits_of(float x) {
@@ -69,7 +68,8 @@ static void check_mma(const char *name, int depth, uint32_t (*bits)(float), uint
     }
     for (int r = 0; r < M; r++)
         for (int c = 0; c < N; c++) fd[(r % 8 * 4 + c / 2) * 4 + r / 8 * 2 + c % 2] = d[r][c];
-    block_args args = {.blocks = 1, .p = {device_copy(fa, sizeof fa), device_copy(fb, sizeof fb), device_copy(fd, sizeof fd)}};
+    block_args args = {.blocks = 1,
+                       .p = {device_copy(fa, sizeof fa), device_copy(fb, sizeof fb), device_copy(fd, sizeof fd)}};
     CHECK(launch(kernel_of(module, name), args, 32, 0, NULL) == 0);
     CHECK(cuMemcpyDtoH_v2(fd, args.p[2], sizeof fd) == 0);
     for (int r = 0; r < M; r++) {
