@@ -71,8 +71,8 @@ void mpc_options_free(mpc_options *o);
 void mpc_options_describe(const mpc_command *command, mpc_str *out);
 bool mpc_text_list_push(mpc_text_list *list, const char *text);
 
-/* Overrides for mpc_model_load, in the order: --const, --set, shorthands, --change (later ones win). The texts in `owned` live as long
- * as the list. */
+/* Overrides for mpc_model_load, in the order: --const, --set, shorthands, --change (later ones win). The texts in
+ * `owned` live as long as the list. */
 typedef struct mpc_override_list {
     mpc_override *data;
     size_t count, capacity;

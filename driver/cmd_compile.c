@@ -1,5 +1,6 @@
-/* mpc compile: the kernels of the training and evaluation steps as text or machine code, without running anything: neither a GPU nor
- * a driver is needed. CUDA texts are the same for every GPU; what differs by architecture is what NVRTC makes of them. */
+/* mpc compile: the kernels of the training and evaluation steps as text or machine code, without running anything:
+ * neither a GPU nor a driver is needed. CUDA texts are the same for every GPU; what differs by architecture is what
+ * NVRTC makes of them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,15 +39,16 @@ static bool put(const compile_job *job, const char *name, const char *ending, co
     return ok;
 }
 
-/* Prelude and kernels as one file: for nvcc the device header stands where NVRTC would find it by name, and a namespace keeps its
- * integer types apart from those of the toolkit. */
+/* Prelude and kernels as one file: for nvcc the device header stands where NVRTC would find it by name, and a namespace
+ * keeps its integer types apart from those of the toolkit. */
 static void write_cu(const mpc_program *p, mpc_str *out) {
     static const char include[] = "#include \"mpc_device.h\"\n";
     mpc_str all = {0};
     mpc_program_source(p, &all);
     const char *text = mpc_str_cstr(&all), *at = strstr(text, include);
-    mpc_str_append(out, "// nvcc -std=c++17 --fmad=false -arch=sm_80 -cubin FILE\n"
-                        "#undef INT32_MIN\n#undef INT32_MAX\n#undef INT64_MIN\n#undef INT64_MAX\nnamespace mpc_kernels {\n");
+    mpc_str_append(out,
+                   "// nvcc -std=c++17 --fmad=false -arch=sm_80 -cubin FILE\n"
+                   "#undef INT32_MIN\n#undef INT32_MAX\n#undef INT64_MIN\n#undef INT64_MAX\nnamespace mpc_kernels {\n");
     if (at) {
         mpc_str_append_n(out, text, (size_t)(at - text));
         mpc_str_append(out, p->device_header ? p->device_header : "");
@@ -115,8 +117,8 @@ static bool check_archs(const compile_job *job) {
     for (uint32_t i = 0; dl && ok && i < job->arch_count; i++) {
         ok = mpc_nvrtc_knows(&api, job->archs[i]);
         if (!ok)
-            mpc_error(job->session->sink, "E621", "NVRTC %d.%d makes no code for sm_%d", version / 1000, version % 1000 / 10,
-                      job->archs[i]);
+            mpc_error(job->session->sink, "E621", "NVRTC %d.%d makes no code for sm_%d", version / 1000,
+                      version % 1000 / 10, job->archs[i]);
     }
     mpc_dl_close(dl);
     return ok; /* without the library, compiling says what is missing */

@@ -13,7 +13,8 @@ static void print_json(const char *text) {
         json_array_append_new(found, json_stringn(at, length));
         at += length + (at[length] == '\n');
     }
-    json_t *all = json_pack("{s:s, s:[s, s, s], s:o}", "version", MPC_VERSION, "devices", "cpu", "cuda", "ref", "found", found);
+    json_t *all =
+        json_pack("{s:s, s:[s, s, s], s:o}", "version", MPC_VERSION, "devices", "cpu", "cuda", "ref", "found", found);
     if (all) json_dumpf(all, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(all);

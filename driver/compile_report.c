@@ -1,6 +1,6 @@
-/* A row per kernel of a CUDA program. Registers and spills come from the assembler; widths of accesses and tensor-core instructions
- * are read off the PTX, between a kernel's entry and the brace that ends it. A kernel that every launch of some kind shares is one row,
- * so what a thread moves is the mean over its launches. */
+/* A row per kernel of a CUDA program. Registers and spills come from the assembler; widths of accesses and tensor-core
+ * instructions are read off the PTX, between a kernel's entry and the brace that ends it. A kernel that every launch of
+ * some kind shares is one row, so what a thread moves is the mean over its launches. */
 #include "driver/compile_report.h"
 
 #include <jansson.h>
@@ -71,18 +71,21 @@ static json_t *known(const report_row *r, json_int_t value) {
 static void print_json(const report_row *r) {
     const mpc_launch *first = r->use.first;
     bool ends = first && first->kind == MPC_LAUNCH_MATMUL; /* bias, activation and rounding after the library */
-    json_t *line = json_pack("{s:s, s:s, s:s?, s:s?, s:i, s:i, s:i}", "program", r->compiled->name, "kernel", r->kernel->name,
-                             "op", first ? first->op : NULL, "value", first ? first->name : NULL, "launches",
-                             (int)r->use.launches, "threads", (int)r->kernel->threads, "dynamic_shared_bytes",
-                             (int)r->kernel->shared_bytes);
+    json_t *line =
+        json_pack("{s:s, s:s, s:s?, s:s?, s:i, s:i, s:i}", "program", r->compiled->name, "kernel", r->kernel->name,
+                  "op", first ? first->op : NULL, "value", first ? first->name : NULL, "launches", (int)r->use.launches,
+                  "threads", (int)r->kernel->threads, "dynamic_shared_bytes", (int)r->kernel->shared_bytes);
     json_object_set_new(line, "epilogue", json_boolean(ends));
-    json_object_set_new(line, "arch", r->compiled->capability ? json_sprintf("sm_%d", r->compiled->capability) : json_null());
+    json_object_set_new(line, "arch",
+                        r->compiled->capability ? json_sprintf("sm_%d", r->compiled->capability) : json_null());
     json_object_set_new(line, "registers", known(r, r->report.registers));
     json_object_set_new(line, "spill_bytes", known(r, r->report.spill_bytes));
     json_object_set_new(line, "static_shared_bytes", known(r, r->report.shared_bytes));
     json_object_set_new(line, "mma", known(r, r->text.mma));
     json_object_set_new(line, "wide_accesses", r->compiled->capability ? json_boolean(r->text.wide) : json_null());
-    json_object_set_new(line, "bytes_per_thread", r->use.threads > 0 && r->use.bytes > 0 ? json_real(r->use.bytes / r->use.threads) : json_null());
+    json_object_set_new(line, "bytes_per_thread",
+                        r->use.threads > 0 && r->use.bytes > 0 ? json_real(r->use.bytes / r->use.threads)
+                                                               : json_null());
     json_object_set_new(line, "note", r->kernel->note ? json_string(r->kernel->note) : json_null());
     if (line) json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
@@ -100,7 +103,8 @@ static void print_row(const report_row *r) {
     else printf("%8s ", "-");
     if (is_known) printf("%-4s %4u  ", r->text.wide ? "yes" : "no", r->text.mma);
     else printf("%-4s %4s  ", "-", "-");
-    printf("%s%s (%s", first && first->kind == MPC_LAUNCH_MATMUL ? "end of " : "", first && first->op ? first->op : "-", first && first->name ? first->name : "-");
+    printf("%s%s (%s", first && first->kind == MPC_LAUNCH_MATMUL ? "end of " : "", first && first->op ? first->op : "-",
+           first && first->name ? first->name : "-");
     if (r->use.launches > 1) printf(" and %u more", r->use.launches - 1);
     printf(")%s%s\n", r->kernel->note ? "; " : "", r->kernel->note ? r->kernel->note : "");
 }
@@ -108,8 +112,8 @@ static void print_row(const report_row *r) {
 static void print_head(const mpc_compiled *c) {
     printf("%s", c->name);
     if (c->capability) printf(", sm_%d", c->capability);
-    printf("\n%-18s %5s %6s %7s %7s %8s %-4s %4s  %s\n", "kernel", "regs", "spill", "shared", "threads", "B/thread", "16B",
-           "mma", "op (value)");
+    printf("\n%-18s %5s %6s %7s %7s %8s %-4s %4s  %s\n", "kernel", "regs", "spill", "shared", "threads", "B/thread",
+           "16B", "mma", "op (value)");
 }
 
 static bool print_rows(const mpc_session *s, const mpc_compiled *c, const char *ptx, const mpc_kernel_report *reports) {

@@ -1,5 +1,5 @@
-/* The ring of steps under way. Records come in the order of steps on each executor, and steps of several executors are done in the
- * order in which they were begun, so the oldest batch of the ring is always the next to ask for. */
+/* The ring of steps under way. Records come in the order of steps on each executor, and steps of several executors are
+ * done in the order in which they were begun, so the oldest batch of the ring is always the next to ask for. */
 #include "driver/flight.h"
 
 #include "driver/progress.h"

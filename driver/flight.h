@@ -1,6 +1,6 @@
-/* Steps that were begun and whose records weren't read yet, in the order in which they were begun, over all executors of a
- * session. Training and evaluation account for a step when its record comes out here; on devices that finish a step before they
- * return, that is at once. */
+/* Steps that were begun and whose records weren't read yet, in the order in which they were begun, over all executors
+ * of a session. Training and evaluation account for a step when its record comes out here; on devices that finish a
+ * step before they return, that is at once. */
 #ifndef MPC_DRIVER_FLIGHT_H
 #define MPC_DRIVER_FLIGHT_H
 
@@ -13,8 +13,8 @@ typedef struct mpc_position { /* windows that ended; next row of the epoch's ord
 typedef struct mpc_batch { /* one micro-batch, and what accounting for it needs */
     mpc_runner *runner;
     int64_t rows;
-    bool first, last; /* of its window */
-    mpc_position after;  /* where training stands when it is done; matters where `last` */
+    bool first, last;   /* of its window */
+    mpc_position after; /* where training stands when it is done; matters where `last` */
     double feed_seconds, step_seconds;
 } mpc_batch;
 

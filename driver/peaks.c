@@ -1,6 +1,7 @@
-/* Figures to hold a launch's time against. GPUs have them by name, from their data sheets (dense, without sparsity, f32 accumulation;
- * f32 outside of tensor cores), since no two of a kind differ; CPUs differ by memory and cooling, so theirs are measured. A share
- * above 1 is possible where data stays in a cache: bytes are those a launch names, not those that memory saw. */
+/* Figures to hold a launch's time against. GPUs have them by name, from their data sheets (dense, without sparsity, f32
+ * accumulation; f32 outside of tensor cores), since no two of a kind differ; CPUs differ by memory and cooling, so
+ * theirs are measured. A share above 1 is possible where data stays in a cache: bytes are those a launch names, not
+ * those that memory saw. */
 #include "driver/peaks.h"
 
 #include <math.h>
@@ -16,20 +17,13 @@ static const struct gpu_row {
     const char *words[2];
     double flops16, tf32, f32, bytes;
 } GPUS[] = {
-    {{"A100", "80GB"}, 312, 156, 19.5, 2039},
-    {{"A100", ""}, 312, 156, 19.5, 1555},
-    {{"A10", ""}, 125, 62.5, 31.2, 600},
-    {{"A6000", ""}, 154.8, 77.4, 38.7, 768},
-    {{"3090", ""}, 71, 35.6, 35.6, 936},
-    {{"4090", ""}, 165.2, 82.6, 82.6, 1008},
-    {{"L40S", ""}, 362, 183, 91.6, 864},
-    {{"L4", ""}, 121, 60, 30.3, 300},
-    {{"H100", "PCIe"}, 756, 378, 51, 2000},
-    {{"H100", ""}, 989, 494, 67, 3350},
-    {{"GH200", ""}, 989, 494, 67, 4000},
-    {{"H200", ""}, 989, 494, 67, 4800},
-    {{"B200", ""}, 2250, 1125, 75, 8000},
-    {{"5090", ""}, 209.5, 104.8, 104.8, 1792},
+    {{"A100", "80GB"}, 312, 156, 19.5, 2039}, {{"A100", ""}, 312, 156, 19.5, 1555},
+    {{"A10", ""}, 125, 62.5, 31.2, 600},      {{"A6000", ""}, 154.8, 77.4, 38.7, 768},
+    {{"3090", ""}, 71, 35.6, 35.6, 936},      {{"4090", ""}, 165.2, 82.6, 82.6, 1008},
+    {{"L40S", ""}, 362, 183, 91.6, 864},      {{"L4", ""}, 121, 60, 30.3, 300},
+    {{"H100", "PCIe"}, 756, 378, 51, 2000},   {{"H100", ""}, 989, 494, 67, 3350},
+    {{"GH200", ""}, 989, 494, 67, 4000},      {{"H200", ""}, 989, 494, 67, 4800},
+    {{"B200", ""}, 2250, 1125, 75, 8000},     {{"5090", ""}, 209.5, 104.8, 104.8, 1792},
 };
 
 static void look_up(const char *name, mpc_peaks *out) {

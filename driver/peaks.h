@@ -5,8 +5,8 @@
 #include "driver/session.h"
 
 typedef struct mpc_peaks { /* per second; 0: not known */
-    char device[160]; /* "NVIDIA H200", "Intel ..., 2 threads" */
-    const char *source; /* "data sheet", "measured", "unknown" */
+    char device[160];      /* "NVIDIA H200", "Intel ..., 2 threads" */
+    const char *source;    /* "data sheet", "measured", "unknown" */
     double bytes;
     double flops16, tf32, f32; /* matrix products on bf16 or f16, on tf32, on f32 */
 } mpc_peaks;

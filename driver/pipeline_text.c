@@ -75,7 +75,8 @@ void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stag
     if (stage == MPC_STAGE_DECIDED) return;
     mpc_str_append(out, ",insert-casts,master-weights");
     if (stage >= MPC_STAGE_LOWERED) {
-        const char *kept = s->device == MPC_DEVICE_CUDA ? "{keep=attention}" : ""; /* it has a kernel for the whole op */
+        const char *kept =
+            s->device == MPC_DEVICE_CUDA ? "{keep=attention}" : ""; /* it has a kernel for the whole op */
         mpc_str_printf(out, ",@clean,fold-casts,expand%s,@clean", kept);
     }
     if (stage >= MPC_STAGE_FUSED) mpc_str_append(out, ",fuse");

@@ -1,5 +1,5 @@
-/* choices.txt of a run: which GEMM algorithms were the fastest when it began. Another algorithm gives other bits, so whoever goes on
- * with a run, or wants its own figures again, takes the same ones. */
+/* choices.txt of a run: which GEMM algorithms were the fastest when it began. Another algorithm gives other bits, so
+ * whoever goes on with a run, or wants its own figures again, takes the same ones. */
 #include "driver/run_recall.h"
 #include "driver/session.h"
 #include "runtime/choices.h"

@@ -92,8 +92,8 @@ static json_t *run_json(mpc_session *s) {
     mpc_runtime_info(&found);
     json_t *run = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "schema", 1, "version",
                             MPC_VERSION, "model", mpc_model_name(s->model), "file", s->cli->options->file, "file_hash",
-                            hash, "device", mpc_device_name(s->device), "started", when, "host",
-                            host.nodename, "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
+                            hash, "device", mpc_device_name(s->device), "started", when, "host", host.nodename,
+                            "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
     mpc_str_free(&found);
     return run;

@@ -58,10 +58,9 @@ static bool is_empty(const char *path) {
 }
 
 static bool remove_run(const char *path, const mpc_sink *sink) {
-    static const char *const files[] = {"model.mpg",      "resolved.mpg",     "run.json",
-                                        "assignment.txt", "profile.json",     "log.jsonl",
-                                        "metrics.json",   "choices.txt",      "checkpoints/best",
-                                        "checkpoints/last"};
+    static const char *const files[] = {"model.mpg",        "resolved.mpg",    "run.json",     "assignment.txt",
+                                        "profile.json",     "log.jsonl",       "metrics.json", "choices.txt",
+                                        "checkpoints/best", "checkpoints/last"};
     mpc_str name = {0};
     bool ok = true;
     mpc_str_printf(&name, "%s/checkpoints", path);

@@ -7,8 +7,8 @@
 /* Puts the overrides of the run that --from or --resume names before those of the command line, and says so in a line.
  * A constant that the model file doesn't have any more is left out. */
 bool mpc_run_recall_overrides(mpc_session *s);
-/* The folder of the run that `from` names, with a slash at its end: `from` is it, its checkpoints, or a checkpoint or pointer among
- * these. false: there is no run.json. */
+/* The folder of the run that `from` names, with a slash at its end: `from` is it, its checkpoints, or a checkpoint or
+ * pointer among these. false: there is no run.json. */
 bool mpc_run_find(const char *from, mpc_str *folder);
 /* W171 when a mapping takes a column by position that has another name in `d` than in the run's training data. */
 void mpc_run_compare_columns(const mpc_step *step, const mpc_dataset *d, const char *path);

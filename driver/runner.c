@@ -66,7 +66,8 @@ static bool add_figures(mpc_flight *f, bool wait, mpc_totals *out) {
 
 /* The runner for a batch that may be fed now. */
 static mpc_runner *free_runner(mpc_runners *r, mpc_flight *f, int64_t size, mpc_totals *out) {
-    bool ok = mpc_runners_find(r, MPC_PHASE_EVAL, size) || add_figures(f, true, out); /* nothing is loaded beside running steps */
+    bool ok = mpc_runners_find(r, MPC_PHASE_EVAL, size) ||
+              add_figures(f, true, out); /* nothing is loaded beside running steps */
     mpc_runner *runner = ok ? mpc_runners_get(r, MPC_PHASE_EVAL, size) : NULL;
     mpc_batch batch;
     while (runner && !mpc_flight_has_room(f, runner)) {
@@ -85,7 +86,8 @@ static bool evaluate_rows(mpc_runners *r, const mpc_dataset *d, mpc_totals *out,
         if (!runner) return false;
         for (int64_t i = 0; i < size; i++) rows[i] = (uint32_t)(at + i);
         mpc_step_feed(runner->step, d, rows);
-        if (!mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}, NULL) || !add_figures(&flight, false, out))
+        if (!mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}, NULL) ||
+            !add_figures(&flight, false, out))
             return false;
     }
     return add_figures(&flight, true, out);

@@ -18,7 +18,7 @@ typedef struct mpc_runners {
 } mpc_runners;
 
 mpc_runner *mpc_runners_find(const mpc_runners *r, mpc_phase phase, int64_t batch); /* NULL: not made yet */
-mpc_runner *mpc_runners_get(mpc_runners *r, mpc_phase phase, int64_t batch); /* NULL after diagnostics */
+mpc_runner *mpc_runners_get(mpc_runners *r, mpc_phase phase, int64_t batch);        /* NULL after diagnostics */
 void mpc_runners_deinit(mpc_runners *r);
 
 /* Runs a split through the evaluation graph in the order of its rows. Leaves every state as it was. `d` must be bound.

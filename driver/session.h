@@ -40,9 +40,9 @@ typedef struct mpc_session {
     mpc_assignment *assignment;
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
-    bool device_settled; /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
+    bool device_settled;           /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
     mpc_exec_options exec_options; /* owns its `choices`: NULL but on `cuda` */
-    double total_updates; /* of the whole training, for the schedule; 0: not known */
+    double total_updates;          /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;
     bool verify_each, time_passes;
     mpc_override_list overrides;
@@ -111,7 +111,8 @@ mpc_step *mpc_step_create(mpc_session *s, mpc_phase phase, int64_t batch);
 void mpc_step_destroy(mpc_step *step);
 /* Checks a dataset against the step's inputs. */
 bool mpc_step_bind(mpc_step *step, mpc_dataset *d);
-/* Fills all inputs of the next step, from `step->batch` rows of a dataset bound to a step of the same phase; control inputs with 0. */
+/* Fills all inputs of the next step, from `step->batch` rows of a dataset bound to a step of the same phase; control
+ * inputs with 0. */
 void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
 void mpc_step_set_flush(mpc_step *step, bool flush); /* after feeding */
 /* A step whose launches are timed one by one (mpc_cuda_profile, mpc_cpu_profile). Not on `ref`. */

@@ -112,7 +112,9 @@ static bool load_device(mpc_step *step) {
 static bool has_master(const mpc_graph *g, const char *name) {
     for (mpc_node_id i = 0; i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
-        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none && strcmp(mpc_attr_str(g, n, "name"), name) == 0) return true;
+        if (n->op == MPC_OP_state && mpc_attr_format(g, n, "derived") == MPC_FMT_none &&
+            strcmp(mpc_attr_str(g, n, "name"), name) == 0)
+            return true;
     }
     return false;
 }
@@ -127,8 +129,9 @@ static bool lacks_a_master(const mpc_graph *g) {
     return false;
 }
 
-/* The update reads every master but those of frozen parameters; in graphs without update nobody reads the master of a low copy. Yet
- * copies are made from masters, and checkpoints hold them: then the store is laid out before the clean-up that drops what isn't read. */
+/* The update reads every master but those of frozen parameters; in graphs without update nobody reads the master of a
+ * low copy. Yet copies are made from masters, and checkpoints hold them: then the store is laid out before the clean-up
+ * that drops what isn't read. */
 static mpc_store *make_store(const mpc_step *step) {
     mpc_session *s = step->session;
     if (step->phase == MPC_PHASE_TRAIN && !lacks_a_master(step->graph)) return mpc_store_create(step->graph, s->sink);

@@ -1,6 +1,7 @@
-/* The training loop: windows are begun ahead of what is accounted for (train_window.c), and where something is due the loop waits
- * until both stand at the same step. Everything that decides the course of a training (order, batches, when to evaluate) follows
- * from the seed and the cursor, so a run that was killed and resumed ends in the same bytes, on devices that run ahead as well. */
+/* The training loop: windows are begun ahead of what is accounted for (train_window.c), and where something is due the
+ * loop waits until both stand at the same step. Everything that decides the course of a training (order, batches, when
+ * to evaluate) follows from the seed and the cursor, so a run that was killed and resumed ends in the same bytes, on
+ * devices that run ahead as well. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

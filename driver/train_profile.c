@@ -1,6 +1,6 @@
-/* mpc train --profile: where the time of one step goes, as a trace that Perfetto and chrome://tracing open. The step is one of the
- * training, run launch by launch with a clock between them, so the training's bits are the same; the sum of the launches is more than
- * the time of a step that runs at one go. */
+/* mpc train --profile: where the time of one step goes, as a trace that Perfetto and chrome://tracing open. The step is
+ * one of the training, run launch by launch with a clock between them, so the training's bits are the same; the sum of
+ * the launches is more than the time of a step that runs at one go. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -15,14 +15,16 @@ enum { WARM_WINDOWS = 10 }; /* the profiled window of a training that has as man
 
 bool mpc_profile_check(const mpc_trainer *t) {
     if (!t->session->cli->options->profile || t->runners.data[0]->step->program) return true;
-    mpc_error(t->session->sink, "E365", "--profile times the launches of a program; `ref` has none: --device cpu or cuda");
+    mpc_error(t->session->sink, "E365",
+              "--profile times the launches of a program; `ref` has none: --device cpu or cuda");
     return false;
 }
 
 bool mpc_profile_is_due(const mpc_trainer *t) {
     if (!t->session->cli->options->profile || t->profiled) return false;
     uint64_t begun = t->begun.step + 1; /* the window that begins now */
-    return begun - t->first_step >= WARM_WINDOWS || (t->session->total_updates > 0 && (double)begun >= t->session->total_updates);
+    return begun - t->first_step >= WARM_WINDOWS ||
+           (t->session->total_updates > 0 && (double)begun >= t->session->total_updates);
 }
 
 static const char *kind_name(const mpc_launch *l) {
@@ -40,26 +42,28 @@ static json_t *event(const mpc_step *step, const mpc_peaks *peaks, uint32_t i, d
     const mpc_launch *l = &step->program->launches[i];
     bool by_memory = false;
     double limit = mpc_peaks_limit(peaks, step->program, l, &by_memory);
-    json_t *args = json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "op", l->op ? l->op : kind_name(l), "value", l->name ? l->name : "",
-                             "kernel", kernel_name(step, i), "bytes", l->bytes, "flops", l->flops, "us", seconds * 1e6);
+    json_t *args =
+        json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "op", l->op ? l->op : kind_name(l), "value", l->name ? l->name : "",
+                  "kernel", kernel_name(step, i), "bytes", l->bytes, "flops", l->flops, "us", seconds * 1e6);
     if (limit > 0 && seconds > 0) {
         json_object_set_new(args, "share_of_limit", json_real(limit / seconds));
         json_object_set_new(args, "limit", json_string(by_memory ? "memory" : "arithmetic"));
     }
-    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:o}", "name", l->op ? l->op : kind_name(l), "cat", kind_name(l), "ph", "X", "pid",
-                     1, "tid", 1, "dur", seconds * 1e6, "args", args);
+    return json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:o}", "name", l->op ? l->op : kind_name(l), "cat", kind_name(l),
+                     "ph", "X", "pid", 1, "tid", 1, "dur", seconds * 1e6, "args", args);
 }
 
 static json_t *label(const char *what, const char *name) {
-    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", 1, "tid", 1, "args", "name", name);
+    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", 1, "tid", 1, "args", "name",
+                     name);
 }
 
 typedef struct profile_sum {
     double seconds, limit;
 } profile_sum;
 
-static json_t *trace_json(const mpc_trainer *t, const mpc_step *step, const mpc_peaks *peaks, const mpc_launch_time *times,
-                          profile_sum *sum) {
+static json_t *trace_json(const mpc_trainer *t, const mpc_step *step, const mpc_peaks *peaks,
+                          const mpc_launch_time *times, profile_sum *sum) {
     json_t *events = json_array();
     json_array_append_new(events, label("process_name", peaks->device));
     json_array_append_new(events, label("thread_name", mpc_device_name(t->session->device)));
@@ -69,12 +73,14 @@ static json_t *trace_json(const mpc_trainer *t, const mpc_step *step, const mpc_
         json_object_set_new(e, "ts", json_real(sum->seconds * 1e6));
         json_array_append_new(events, e);
         sum->seconds += times[i].seconds;
-        if (times[i].seconds > 0) sum->limit += mpc_peaks_limit(peaks, step->program, &step->program->launches[i], &by_memory);
+        if (times[i].seconds > 0)
+            sum->limit += mpc_peaks_limit(peaks, step->program, &step->program->launches[i], &by_memory);
     }
-    json_t *about = json_pack("{s:s, s:s, s:s, s:I, s:s, s:f, s:f, s:f, s:f}", "model", mpc_model_name(t->session->model), "device",
-                              mpc_device_name(t->session->device), "precision", t->train->precision, "step",
-                              (json_int_t)(t->begun.step), "limits", peaks->source, "peak_bytes_per_s", peaks->bytes,
-                              "peak_flops_16", peaks->flops16, "peak_flops_tf32", peaks->tf32, "peak_flops_f32", peaks->f32);
+    json_t *about =
+        json_pack("{s:s, s:s, s:s, s:I, s:s, s:f, s:f, s:f, s:f}", "model", mpc_model_name(t->session->model), "device",
+                  mpc_device_name(t->session->device), "precision", t->train->precision, "step",
+                  (json_int_t)(t->begun.step), "limits", peaks->source, "peak_bytes_per_s", peaks->bytes,
+                  "peak_flops_16", peaks->flops16, "peak_flops_tf32", peaks->tf32, "peak_flops_f32", peaks->f32);
     return json_pack("{s:s, s:o, s:o}", "displayTimeUnit", "ns", "otherData", about, "traceEvents", events);
 }
 
@@ -91,7 +97,8 @@ static bool write_trace(mpc_trainer *t, const mpc_step *step, const mpc_launch_t
     mpc_free(text);
     if (!ok) return false;
     char share[64] = "";
-    if (sum.limit > 0 && sum.seconds > 0) snprintf(share, sizeof share, ", %.0f %% of the limit", 100 * sum.limit / sum.seconds);
+    if (sum.limit > 0 && sum.seconds > 0)
+        snprintf(share, sizeof share, ", %.0f %% of the limit", 100 * sum.limit / sum.seconds);
     mpc_progress_line(&t->progress, "profile of step %" PRIu64 ": %u launches, %.3f ms%s; %s", t->begun.step,
                       step->program->launch_count, sum.seconds * 1e3, share, path);
     return true;

@@ -1,5 +1,5 @@
-/* What a training needs before its first step: data, the monitored figure, the nominal step, states. The nominal training step comes
- * before every other one, since it decides the formats. */
+/* What a training needs before its first step: data, the monitored figure, the nominal step, states. The nominal
+ * training step comes before every other one, since it decides the formats. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,6 @@
-/* A window is what one update takes: `accumulate` micro-batches, fewer at the end of an epoch. Steps may run ahead of the host: a
- * window is *begun* when its last step is, and *accounted for* when that step's record was read. `begun` and `cursor` are the two
- * places; totals, log, progress and checkpoints know the second one only. */
+/* A window is what one update takes: `accumulate` micro-batches, fewer at the end of an epoch. Steps may run ahead of
+ * the host: a window is *begun* when its last step is, and *accounted for* when that step's record was read. `begun`
+ * and `cursor` are the two places; totals, log, progress and checkpoints know the second one only. */
 #include "driver/trainer.h"
 
 static void load_order(mpc_trainer *t) {

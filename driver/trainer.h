@@ -36,8 +36,9 @@ typedef struct mpc_trainer {
     uint64_t order_epoch;
     bool has_order;
     mpc_flight flight;
-    mpc_position begun;   /* after the last step that was begun; ahead of `cursor` by what is in flight */
-    mpc_cursor cursor; /* after the last window that was accounted for. step: windows that ended; row: next row of the epoch */
+    mpc_position begun; /* after the last step that was begun; ahead of `cursor` by what is in flight */
+    mpc_cursor
+        cursor; /* after the last window that was accounted for. step: windows that ended; row: next row of the epoch */
     mpc_totals window, since_eval, evaluated;
     mpc_best best;
     uint64_t saved_step; /* the newest checkpoint's; UINT64_MAX: none */
@@ -46,14 +47,14 @@ typedef struct mpc_trainer {
     double prepare_seconds, all_step_seconds, all_wait_seconds; /* of this process */
     uint64_t windows_run;
     int64_t window_rows;
-    double skipped;     /* as of the last record */
-    double scale;       /* as of the last record; 0: none */
+    double skipped; /* as of the last record */
+    double scale;   /* as of the last record; 0: none */
     mpc_recent recent;
     bool warned_of_skips;
     bool profiled;       /* --profile was done */
     uint64_t first_step; /* windows before this process */
     mpc_runner *stopped; /* whose step set `stop`: the device refuses to go on; NULL */
-    const char *reason; /* of the end: "length", "patience", "signal", "diverged" */
+    const char *reason;  /* of the end: "length", "patience", "signal", "diverged" */
 } mpc_trainer;
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s);
@@ -62,14 +63,15 @@ void mpc_trainer_deinit(mpc_trainer *t);
 int mpc_trainer_run(mpc_trainer *t);
 
 /* ---- train_window.c ---- */
-/* Begins the steps of the next window, as far as the device takes them without a record being read; accounts for steps that are
- * done on the way. Ends early when `stopped` is found. */
+/* Begins the steps of the next window, as far as the device takes them without a record being read; accounts for steps
+ * that are done on the way. Ends early when `stopped` is found. */
 bool mpc_trainer_begin_window(mpc_trainer *t);
-/* Accounts for the steps that are done, or, with `wait`, for all that were begun, up to one that stopped the training. */
+/* Accounts for the steps that are done, or, with `wait`, for all that were begun, up to one that stopped the training.
+ */
 bool mpc_trainer_account(mpc_trainer *t, bool wait);
 
 /* ---- train_profile.c ---- */
-bool mpc_profile_check(const mpc_trainer *t); /* --profile isn't for `ref` */
+bool mpc_profile_check(const mpc_trainer *t);  /* --profile isn't for `ref` */
 bool mpc_profile_is_due(const mpc_trainer *t); /* for the window that begins now */
 /* Begins the batch's step, timed launch by launch, and writes the trace. */
 bool mpc_profile_begin(mpc_trainer *t, const mpc_batch *batch);

@@ -1,6 +1,7 @@
-/* The device `ref`, made to look like one whose steps run ahead of the host: linked into the program in place of the real loader
- * (--wrap). Records come late, a step's inputs must be written anew for every step, and reading the outputs of a step that isn't
- * current gives rubbish. The states are those after the last step that was begun, as on a GPU. */
+/* The device `ref`, made to look like one whose steps run ahead of the host: linked into the program in place of the
+ * real loader
+ * (--wrap). Records come late, a step's inputs must be written anew for every step, and reading the outputs of a step
+ * that isn't current gives rubbish. The states are those after the last step that was begun, as on a GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static mpc_record_state record(mpc_exec *e, bool wait) {
     if (d->begun == d->fetched) return MPC_RECORD_NONE;
     if (!wait && d->begun - d->fetched < LATE) return MPC_RECORD_PENDING;
     uint8_t **slot = d->outputs[d->fetched++ % AHEAD];
-    for (uint32_t i = 0; i < e->output_count; i++) memcpy(d->now[i], slot[i], (size_t)mpc_type_bytes(&e->output_types[i]));
+    for (uint32_t i = 0; i < e->output_count; i++)
+        memcpy(d->now[i], slot[i], (size_t)mpc_type_bytes(&e->output_types[i]));
     fill(slot, e->output_types, e->output_count);
     return MPC_RECORD_READY;
 }
@@ -90,7 +92,9 @@ static mpc_status find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc) {
     return MPC_OK;
 }
 
-static void memory(const mpc_exec *e, mpc_memory_report *report) { mpc_exec_memory(((const delayed *)e)->inner, report); }
+static void memory(const mpc_exec *e, mpc_memory_report *report) {
+    mpc_exec_memory(((const delayed *)e)->inner, report);
+}
 
 static const mpc_exec_vtable vtable = {input, output, step, record, destroy, find_nonfinite, memory};
 
