@@ -110,8 +110,9 @@ void mpc_cg_finish_kernels(mpc_cg *cg) {
         if (cg->launches.data[i].instance_count > 1) cg->kernels.data[cg->launches.data[i].kernel].segmented = true;
     for (size_t i = 0; i < cg->kernels.count && mpc_cg_ok(cg); i++) {
         mpc_kernel *k = &cg->kernels.data[i];
-        k->text = cuda_text(cg, k);
-        if (k->text == NULL) mpc_cg_no_memory(cg);
+        if (k->segmented) k->name = mpc_arena_printf(cg->arena, "%ss", k->name); /* programs compiled together may have both */
+        if (k->name != NULL) k->text = cuda_text(cg, k);
+        if (k->name == NULL || k->text == NULL) mpc_cg_no_memory(cg);
     }
 }
 

@@ -44,7 +44,7 @@ typedef struct mpc_pointer {
  * NAME(const block *table, int32_t count, const uint8_t *when), its grid the sum of the instances' blocks, `first_block` their
  * running sum. `when` is NULL or tells whether to run at all. Blocks of `threads` threads, `shared_bytes` of dynamic shared memory. */
 typedef struct mpc_kernel {
-    const char *name; /* "k_" and 16 hex digits of the hash of the text: equal kernels are one kernel */
+    const char *name; /* "k_" and 16 hex digits of the hash of the text: equal kernels are one kernel; "s" behind: segmented */
     const char *text; /* the function, without the prelude */
     uint32_t pointer_count, int_count, float_count;
     uint64_t scratch_bytes; /* C: per thread */
