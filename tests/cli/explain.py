@@ -49,7 +49,7 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
     for stage in ("parsed", "grad", "autocast", "lowered", "fused", "final"):
         check("graph @" in f.mpc("dump-ir", "tiny.mpg", "--stage", stage).out, stage)
     check("why(" in f.mpc("dump-ir", "tiny.mpg", "--reasons").out and "why(" not in f.mpc("dump-ir", "tiny.mpg").out)
-    check(json.loads(f.mpc("info", "--json").out)["devices"] == ["cpu", "ref"])
+    check(json.loads(f.mpc("info", "--json").out)["devices"] == ["cpu", "cuda", "ref"])
     check({"name", "kind", "class", "devices", "attributes"} <= set(json.loads(f.mpc("ops", "matmul", "--json").out)))
     check("grad," in json.loads(f.mpc("passes", "@train", "--json").out)["passes"])
     check(json.loads(f.mpc("passes", "autocast", "--json").out)["options"])
