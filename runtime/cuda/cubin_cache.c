@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +44,17 @@ typedef struct batch {
     mpc_subprocess process;
     bool running;
 } batch;
+
+typedef struct batch_list {
+    batch batches[MAX_BATCHES];
+    uint32_t count;
+} batch_list;
+
+typedef struct missing_kernels { /* of the wanted ones */
+    uint32_t *ids;
+    bool *taken; /* into a batch */
+    uint32_t count;
+} missing_kernels;
 
 struct mpc_cubins {
     const mpc_cubins_options *options;
@@ -158,12 +170,11 @@ static unsigned jobs_of(const mpc_cubins *c) {
     return c->options->jobs > 0 ? c->options->jobs : cores > 0 ? (unsigned)cores : 1;
 }
 
-/* How many batches for `count` kernels: enough for the cores, none too large. */
+/* How many batches for `count` plain kernels: several for each core, so that none waits long for another, none too large. */
 static uint32_t batches_for(const mpc_cubins *c, uint32_t count) {
     uint32_t by_size = (count + BATCH_KERNELS - 1) / BATCH_KERNELS, by_cores = (count + SMALL_BATCH - 1) / SMALL_BATCH;
-    if (by_cores > jobs_of(c)) by_cores = jobs_of(c);
-    uint32_t n = by_size > by_cores ? by_size : by_cores;
-    return n < MAX_BATCHES ? n : MAX_BATCHES;
+    if (by_cores > 2 * jobs_of(c)) by_cores = 2 * jobs_of(c);
+    return by_size > by_cores ? by_size : by_cores;
 }
 
 static bool put(batch *b, const mpc_cubins *c, uint32_t wanted) {
@@ -172,25 +183,31 @@ static bool put(batch *b, const mpc_cubins *c, uint32_t wanted) {
     return mpc_array_push(&b->kernels, kernel) && mpc_array_push(&b->wanted, wanted);
 }
 
-/* The kernels that have the same prelude as `first` and aren't taken, each into the batch that has the least text. */
-static mpc_status fill_batches(mpc_cubins *c, bool *taken, const uint32_t *missing, uint32_t count, uint32_t first, batch *batches,
-                               uint32_t *used) {
-    const mpc_program *program = c->wanted.data[missing[first]].program;
-    uint32_t members = 0;
-    for (uint32_t i = first; i < count; i++) members += !taken[i] && same_surroundings(program, c->wanted.data[missing[i]].program);
-    uint32_t n = batches_for(c, members), begin = *used;
+static bool belongs(const mpc_cubins *c, uint32_t wanted, const mpc_program *program, bool heavy) {
+    const wanted_kernel *w = &c->wanted.data[wanted];
+    return w->kernel->tensor_cores == heavy && same_surroundings(program, w->program);
+}
+
+/* The kernels that have the same prelude as `first` and aren't taken, each into the batch that has the least text. Kernels with tensor
+ * cores, short texts that instantiate large templates, take as long as ten others: each is a batch of its own. */
+static mpc_status fill_batches(mpc_cubins *c, missing_kernels *m, uint32_t first, batch_list *list) {
+    const mpc_program *program = c->wanted.data[m->ids[first]].program;
+    bool heavy = c->wanted.data[m->ids[first]].kernel->tensor_cores;
+    uint32_t members = 0, begin = list->count;
+    for (uint32_t i = first; i < m->count; i++) members += !m->taken[i] && belongs(c, m->ids[i], program, heavy);
+    uint32_t n = heavy ? members : batches_for(c, members);
     if (begin + n > MAX_BATCHES) n = begin < MAX_BATCHES ? MAX_BATCHES - begin : 1;
-    if (begin + n > MAX_BATCHES) begin = MAX_BATCHES - n;
-    for (uint32_t b = begin; b < begin + n; b++) batches[b].program = program;
-    for (uint32_t i = first; i < count; i++) {
-        if (taken[i] || !same_surroundings(program, c->wanted.data[missing[i]].program)) continue;
+    if (begin + n > MAX_BATCHES) return mpc_error(c->sink, "E625", "there are too many different programs to compile at once");
+    for (uint32_t b = begin; b < begin + n; b++) list->batches[b].program = program;
+    for (uint32_t i = first; i < m->count; i++) {
+        if (m->taken[i] || !belongs(c, m->ids[i], program, heavy)) continue;
         uint32_t least = begin;
         for (uint32_t b = begin; b < begin + n; b++)
-            if (batches[b].text_bytes < batches[least].text_bytes) least = b;
-        if (!put(&batches[least], c, missing[i])) return MPC_NO_MEMORY;
-        taken[i] = true;
+            if (list->batches[b].text_bytes < list->batches[least].text_bytes) least = b;
+        if (!put(&list->batches[least], c, m->ids[i])) return MPC_NO_MEMORY;
+        m->taken[i] = true;
     }
-    *used = begin + n;
+    list->count = begin + n;
     return MPC_OK;
 }
 
@@ -315,55 +332,75 @@ static mpc_status start_batch(mpc_cubins *c, batch *b) {
     return status;
 }
 
-static mpc_status run_batches(mpc_cubins *c, batch *batches, uint32_t count) {
-    mpc_status status = MPC_OK;
-    uint32_t jobs = jobs_of(c), oldest = 0;
-    for (uint32_t i = 0; i < count && status == MPC_OK; i++) {
-        if (batches[i].kernels.count == 0) continue;
-        for (; i - oldest >= jobs; oldest++) status = finish_batch(c, &batches[oldest], status);
-        if (status == MPC_OK) status = start_batch(c, &batches[i]);
+/* Waits until one of the running batches ends. */
+static mpc_status finish_any(mpc_cubins *c, batch_list *list) {
+    struct pollfd ends[MAX_BATCHES];
+    uint32_t batches[MAX_BATCHES], running = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!list->batches[i].running) continue;
+        ends[running] = (struct pollfd){.fd = list->batches[i].process.output, .events = POLLIN};
+        batches[running++] = i;
     }
-    for (uint32_t i = 0; i < count; i++) status = finish_batch(c, &batches[i], status);
+    int ready = 0;
+    do ready = poll(ends, running, -1);
+    while (ready < 0 && errno == EINTR);
+    uint32_t first = 0;
+    while (ready > 0 && first + 1 < running && ends[first].revents == 0) first++;
+    return finish_batch(c, &list->batches[batches[first]], MPC_OK);
+}
+
+static uint32_t count_running(const batch_list *list) {
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < list->count; i++) running += list->batches[i].running;
+    return running;
+}
+
+static mpc_status run_batches(mpc_cubins *c, batch_list *list) {
+    mpc_status status = MPC_OK;
+    for (uint32_t i = 0; i < list->count && status == MPC_OK; i++) {
+        if (list->batches[i].kernels.count == 0) continue;
+        while (status == MPC_OK && count_running(list) >= jobs_of(c)) status = finish_any(c, list);
+        if (status == MPC_OK) status = start_batch(c, &list->batches[i]);
+    }
+    for (uint32_t i = 0; i < list->count; i++) status = finish_batch(c, &list->batches[i], status);
     return status;
 }
 
 /* Equal kernels of several programs are compiled once. */
-static mpc_status list_missing(mpc_cubins *c, uint32_t *missing, uint32_t *count) {
-    *count = 0;
+static mpc_status list_missing(mpc_cubins *c, missing_kernels *m) {
     for (uint32_t i = 0; i < c->wanted.count; i++) {
         uint32_t seen = 0;
         const wanted_kernel *w = &c->wanted.data[i];
         if (w->file != MPC_NONE) continue;
         if (mpc_map_get(c->links, w->link, &seen) && seen != i) continue;
         if (!mpc_map_set(c->links, w->link, i)) return MPC_NO_MEMORY;
-        missing[(*count)++] = i;
+        m->ids[m->count++] = i;
     }
     return MPC_OK;
 }
 
-static mpc_status compile_missing(mpc_cubins *c, bool *taken, uint32_t *missing) {
-    batch batches[MAX_BATCHES] = {0};
-    uint32_t count = 0, used = 0;
-    mpc_status status = list_missing(c, missing, &count);
-    for (uint32_t i = 0; i < count && status == MPC_OK; i++)
-        if (!taken[i]) status = fill_batches(c, taken, missing, count, i, batches, &used);
-    if (status == MPC_OK) status = run_batches(c, batches, used);
+static mpc_status compile_missing(mpc_cubins *c, missing_kernels *m) {
+    batch_list list = {.count = 0};
+    mpc_status status = list_missing(c, m);
+    for (int heavy = 1; heavy >= 0; heavy--) /* what takes longest begins first */
+        for (uint32_t i = 0; i < m->count && status == MPC_OK; i++)
+            if (!m->taken[i] && c->wanted.data[m->ids[i]].kernel->tensor_cores == (heavy == 1)) status = fill_batches(c, m, i, &list);
+    if (status == MPC_OK) status = run_batches(c, &list);
     for (uint32_t i = 0; i < MAX_BATCHES; i++) {
-        mpc_array_free(&batches[i].kernels);
-        mpc_array_free(&batches[i].wanted);
+        mpc_array_free(&list.batches[i].kernels);
+        mpc_array_free(&list.batches[i].wanted);
     }
     return status;
 }
 
 mpc_status mpc_cubins_build(mpc_cubins *c) {
     mpc_status status = look_all_up(c);
-    uint32_t *missing = mpc_alloc((c->wanted.count + 1) * sizeof *missing);
-    bool *taken = mpc_alloc(c->wanted.count + 1);
-    if (!missing || !taken) status = MPC_NO_MEMORY;
-    if (taken) memset(taken, 0, c->wanted.count + 1);
-    if (status == MPC_OK) status = compile_missing(c, taken, missing);
-    mpc_free(missing);
-    mpc_free(taken);
+    missing_kernels m = {.ids = mpc_alloc((c->wanted.count + 1) * sizeof *m.ids), .taken = mpc_alloc(c->wanted.count + 1)};
+    if (!m.ids || !m.taken) status = MPC_NO_MEMORY;
+    if (m.taken) memset(m.taken, 0, c->wanted.count + 1);
+    if (status == MPC_OK) status = compile_missing(c, &m);
+    mpc_free(m.ids);
+    mpc_free(m.taken);
     if (status == MPC_OK) status = look_all_up(c);
     for (size_t i = 0; i < c->wanted.count && status == MPC_OK; i++)
         if (c->wanted.data[i].file == MPC_NONE)
