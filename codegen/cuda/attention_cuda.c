@@ -179,12 +179,13 @@ static void emit_forward(mpc_cg *cg, const attention *a, const mpc_node *n) {
 
 /* A few rows a block: the launch makes only a part. */
 static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_pointer delta) {
-    mpc_cg_args args = {.units = a->b * a->h * a->t};
+    int64_t queries = a->b * a->h * a->t;
+    mpc_cg_args args = {.units = queries};
     mpc_value_id y = mpc_operand(cg->g, n, 3);
     mpc_str body = {0};
     mpc_pointer from = mpc_cg_pointer(cg, y);
     bool wide = a->sides[3].wide && a->d * a->size % 16 == 0 && from.byte_offset % 16 == 0;
-    args.blocks = (uint32_t)((args.units + DELTA_ROWS - 1) / DELTA_ROWS);
+    args.blocks = (uint32_t)((queries + DELTA_ROWS - 1) / DELTA_ROWS);
     mpc_cg_add_pointer(&args, from);
     mpc_cg_add_pointer(&args, a->sides[3].at);
     mpc_cg_add_pointer(&args, delta);
@@ -196,7 +197,11 @@ static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_po
     mpc_cg_cuda_shape launched = {.threads = THREADS, .note = wide ? NULL : unaligned};
     uint32_t kernel = mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(&body), &args, &launched);
     mpc_launch *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
-    if (launch != NULL) launch->result_count = 0;
+    if (launch != NULL) {
+        launch->result_count = 0;
+        launch->flops = 2.0 * (double)(queries * a->d);
+        launch->bytes = (double)(mpc_type_bytes(mpc_value_type(cg->g, y)) + queries * a->d * a->size);
+    }
     mpc_str_free(&body);
 }
 
