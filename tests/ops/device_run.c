@@ -60,13 +60,31 @@ static const char *step(const mpc_graph *g, mpc_exec *exec, const mpc_tensor *in
     return NULL;
 }
 
-const char *ops_program_run(const ops_program *p, const mpc_tensor *inputs, mpc_arena *arena, mpc_tensor *outputs) {
+static const char *write_states(const ops_program *p, mpc_store *store, mpc_state_reader read, void *user) {
+    for (mpc_node_id id = 0; read != NULL && id < p->lowered->node_count; id++) {
+        const mpc_node *n = &p->lowered->nodes[id];
+        if (n->op != MPC_OP_state) continue;
+        mpc_store_entry *entry = mpc_store_find(store, mpc_attr_str(p->lowered, n, "name"), MPC_FMT_none);
+        mpc_tensor value = read(user, p->lowered, n);
+        if (entry == NULL || value.data == NULL) return "a state has no value";
+        mpc_tensor_to_bytes(&value, entry->data);
+    }
+    return read == NULL || mpc_store_to_device(store) == MPC_OK ? NULL : "states don't reach the device";
+}
+
+const char *ops_program_run_from(const ops_program *p, const mpc_tensor *inputs, mpc_state_reader read, void *user,
+                                 mpc_arena *arena, mpc_tensor *outputs) {
     mpc_store *store = mpc_store_create(p->lowered, mpc_context_sink(p->graph->ctx));
     mpc_exec *exec = store != NULL ? load(p, store) : NULL;
-    const char *why = exec != NULL ? step(p->graph, exec, inputs, arena, outputs) : "loading fails";
+    const char *why = exec != NULL ? write_states(p, store, read, user) : "loading fails";
+    if (why == NULL) why = step(p->graph, exec, inputs, arena, outputs);
     if (exec != NULL) exec->vtable->destroy(exec);
     mpc_store_destroy(store);
     return why;
+}
+
+const char *ops_program_run(const ops_program *p, const mpc_tensor *inputs, mpc_arena *arena, mpc_tensor *outputs) {
+    return ops_program_run_from(p, inputs, NULL, NULL, arena, outputs);
 }
 
 const char *ops_device_run(ops_on on, const mpc_graph *g, const mpc_tensor *inputs, mpc_arena *arena,
