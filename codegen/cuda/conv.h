@@ -1,5 +1,5 @@
-/* Convolutions as matrix products whose matrices are never made (implicit GEMM); follows prelude.h in programs that have
- * one. A block computes a tile of BM x BN results of one group and walks the inner extent K in steps of 64 bytes:
+/* Convolutions as matrix products whose matrices are never made (implicit GEMM); follows prelude.h in programs that
+ * have one. A block computes a tile of BM x BN results of one group and walks the inner extent K in steps of 64 bytes:
  * tiles of both operands come into shared memory in a ring of three stages, are multiplied there, and the f32
  * accumulators leave through shared memory, get bias and relu, and are rounded once.
  *
@@ -8,23 +8,33 @@
  *   grad input    pixels of x of one phase   channels       (tap of the phase, out)       [m][k]    w  [n][k]
  *   grad weight   (tap, channel of group)    outs           pixels of y in one part       x  [k][m] dy [k][n]
  *
- * With a stride s only every s-th tap meets a pixel of x: pixels of x are ordered by phase (position modulo stride), and
- * a phase walks only its own taps. Places outside the image are zeros, so a NaN or an infinity in the other operand
- * still gives NaN there. K is walked in the same order whatever the tile, so the tile chosen changes no bit; grad weight
- * sums its parts (PART pixels each) in a second launch. f32 multiplies with fused multiply-adds (mpc_fma1), everything
- * else on tensor cores. */
+ * With a stride s only every s-th tap meets a pixel of x: pixels of x are ordered by phase (position modulo stride),
+ * and a phase walks only its own taps. Places outside the image are zeros, so a NaN or an infinity in the other operand
+ * still gives NaN there. K is walked in the same order whatever the tile, so the tile chosen changes no bit; grad
+ * weight sums its parts (PART pixels each) in a second launch. f32 multiplies with fused multiply-adds (mpc_fma1),
+ * everything else on tensor cores. */
 enum { MPC_CONV_FORWARD, MPC_CONV_GRAD_INPUT, MPC_CONV_GRAD_WEIGHT };
-enum { MPC_CONV_F32, MPC_CONV_TF32, MPC_CONV_F16, MPC_CONV_BF16, MPC_CONV_F8E4M3, MPC_CONV_F8E5M2 }; /* tiles: up to BF16 */
-/* p[]: the two operands, the result, the bias. n[]: of every kernel here. */
+/* Operands of tiles: up to BF16. */
+enum { MPC_CONV_F32, MPC_CONV_TF32, MPC_CONV_F16, MPC_CONV_BF16, MPC_CONV_F8E4M3, MPC_CONV_F8E5M2 };
+/* p[]: the two operands, the result, the bias. n[] of every kernel here; two numbers are height and width. */
 enum { MPC_CONV_A, MPC_CONV_B, MPC_CONV_RESULT, MPC_CONV_BIAS };
 enum {
-    MPC_CONV_IMAGES, MPC_CONV_X, MPC_CONV_C = MPC_CONV_X + 2, MPC_CONV_Y, MPC_CONV_OC = MPC_CONV_Y + 2, /* X: height, width */
-    MPC_CONV_KERNEL, MPC_CONV_STRIDE = MPC_CONV_KERNEL + 2, MPC_CONV_PAD = MPC_CONV_STRIDE + 2,
-    MPC_CONV_DILATION = MPC_CONV_PAD + 2, MPC_CONV_GROUPS = MPC_CONV_DILATION + 2,
-    MPC_CONV_HAS_BIAS, MPC_CONV_RELU,
-    MPC_CONV_PART,      /* grad weight: pixels of one part */
-    MPC_CONV_BY_IMAGE,  /* dividers: by pixels of y in an image, by the width of y, by channels (outs) of a group */
-    MPC_CONV_BY_WIDTH = MPC_CONV_BY_IMAGE + 2, MPC_CONV_BY_DEPTH = MPC_CONV_BY_WIDTH + 2
+    MPC_CONV_IMAGES = 0,
+    MPC_CONV_X = 1,
+    MPC_CONV_C = 3,
+    MPC_CONV_Y = 4,
+    MPC_CONV_OC = 6,
+    MPC_CONV_KERNEL = 7,
+    MPC_CONV_STRIDE = 9,
+    MPC_CONV_PAD = 11,
+    MPC_CONV_DILATION = 13,
+    MPC_CONV_GROUPS = 15,
+    MPC_CONV_HAS_BIAS = 16,
+    MPC_CONV_RELU = 17,
+    MPC_CONV_PART = 18,     /* grad weight: pixels of one part */
+    MPC_CONV_BY_IMAGE = 19, /* dividers: by pixels of y in an image, by the width of y, by channels (outs) of a group */
+    MPC_CONV_BY_WIDTH = 21,
+    MPC_CONV_BY_DEPTH = 23
 };
 
 /* --- arithmetic --- */
@@ -133,8 +143,10 @@ struct mpc_conv_job {
 /* --- the shape of a tile --- */
 /* VA, VB, VO: bytes of one access to the operands and the result: 16, 4 or 2. */
 template <int Direction_, int Type_, int Out_, int BM_, int BN_, int VA_, int VB_, int VO_> struct mpc_conv_tile {
-    static constexpr int Direction = Direction_, Type = Type_, Out = Out_, BM = BM_, BN = BN_, VA = VA_, VB = VB_, VO = VO_;
-    static constexpr int Size = Type >= MPC_CONV_F16 ? 2 : 4, BK = 64 / Size; /* bytes of an element, depth of a stage */
+    static constexpr int Direction = Direction_, Type = Type_, Out = Out_;
+    static constexpr int BM = BM_, BN = BN_, VA = VA_, VB = VB_, VO = VO_;
+    static constexpr int Size = Type >= MPC_CONV_F16 ? 2 : 4; /* bytes of an element */
+    static constexpr int BK = 64 / Size;                      /* depth of a stage */
     static constexpr int Threads = BM * BN > 128 * 64 ? 256 : 128, Stages = 3;
     static constexpr bool RowsOfA = Direction != MPC_CONV_GRAD_WEIGHT, RowsOfB = Direction == MPC_CONV_GRAD_INPUT;
     /* Bytes from one line of a tile to the next: a pad that spreads fragments over the banks. */
@@ -165,14 +177,16 @@ template <class S> MPC_FN void mpc_conv_fill_rows(const mpc_conv_job &j, char *t
     const int per_image = j.y.rows * j.x.rows;
     for (int r = mpc_thread(); r < S::BM; r += S::Threads) {
         const int m = j.m0 + r;
-        mpc_16 row = {{0, (uint32_t)(-(1 << 30)), 0, (uint32_t)-1}}; /* first source pixel of the image, y, x, result pixel */
+        /* First source pixel of the image, y, x; the result's pixel. */
+        mpc_16 row = {{0, (uint32_t)(-(1 << 30)), 0, (uint32_t)-1}};
         if (m < j.rows) {
             const int image = m / per_image, in_image = m - image * per_image;
             const int py = in_image / j.x.rows, px = in_image - py * j.x.rows;
             row.w[0] = (uint32_t)(image * j.y.source * j.x.source);
             row.w[1] = (uint32_t)(py * j.y.mul + j.y.base);
             row.w[2] = (uint32_t)(px * j.x.mul + j.x.base);
-            row.w[3] = (uint32_t)((image * j.y.result + j.y.first + py * j.y.step) * j.x.result + j.x.first + px * j.x.step);
+            const int y = j.y.first + py * j.y.step, x = j.x.first + px * j.x.step;
+            row.w[3] = (uint32_t)((image * j.y.result + y) * j.x.result + x);
         }
         mpc_store16(table + r * 16, row);
     }
@@ -228,7 +242,8 @@ template <class S> MPC_FN void mpc_conv_load_patches(const mpc_conv_job &j, char
         const int image = mpc_conv_divide(k, j.by_image), in_image = k - image * (j.y.rows * j.x.rows);
         const int py = mpc_conv_divide(in_image, j.by_width), px = in_image - py * j.x.rows;
         const int y = py * j.y.mul + dy, x = px * j.x.mul + dx;
-        const bool inside = k < j.k_end && m < j.rows && (uint32_t)y < (uint32_t)j.y.source && (uint32_t)x < (uint32_t)j.x.source;
+        const bool on_image = (uint32_t)y < (uint32_t)j.y.source && (uint32_t)x < (uint32_t)j.x.source;
+        const bool inside = k < j.k_end && m < j.rows && on_image;
         const int64_t at = (int64_t)((image * j.y.source + y) * j.x.source + x) * j.a_channels + j.a_first + channel;
         mpc_conv_copy<S::VA>(tile + r * S::PitchA + mc * S::VA, j.a + at * S::Size, j.a, inside);
     }
@@ -246,7 +261,8 @@ template <class S> MPC_FN void mpc_conv_fragment_a(uint32_t a[4], const char *ti
     if constexpr (S::RowsOfA) { /* matrices: rows 0-7, 8-15, then the same in the next 16 bytes of k */
         mpc_ldmatrix4(a, tile + (m + lane % 16) * S::PitchA + step * 32 + lane / 16 * 16);
     } else if constexpr (S::Size == 2) {
-        mpc_ldmatrix4_transposed(a, tile + (step * 16 + lane % 8 + lane / 16 * 8) * S::PitchA + (m + lane / 8 % 2 * 8) * 2);
+        const int k = step * 16 + lane % 8 + lane / 16 * 8;
+        mpc_ldmatrix4_transposed(a, tile + k * S::PitchA + (m + lane / 8 % 2 * 8) * 2);
     } else {
         MPC_UNROLL for (int i = 0; i < 4; i++)
             a[i] = mpc_load4(tile + (step * 8 + lane % 4 + i / 2 * 4) * S::PitchA + (m + lane / 4 + i % 2 * 8) * 4);
@@ -280,7 +296,8 @@ template <class S> MPC_FN void mpc_conv_multiply_warp(float *acc, const char *st
     MPC_UNROLL for (int step = 0; step < 2; step++) {
         uint32_t a[S::MI][4], b[S::NI / 2][4];
         MPC_UNROLL for (int i = 0; i < S::MI; i++) mpc_conv_fragment_a<S>(a[i], stage, m0 + i * 16, step);
-        MPC_UNROLL for (int i = 0; i < S::NI / 2; i++) mpc_conv_fragment_b<S>(b[i], stage + S::BytesA, n0 + i * 16, step);
+        MPC_UNROLL for (int i = 0; i < S::NI / 2; i++)
+            mpc_conv_fragment_b<S>(b[i], stage + S::BytesA, n0 + i * 16, step);
         MPC_UNROLL for (int i = 0; i < S::MI; i++) {
             MPC_UNROLL for (int k = 0; k < S::NI; k++)
                 mpc_conv_mma<S::Type>(acc + (i * S::NI + k) * 4, a[i], b[k / 2] + k % 2 * 2);
@@ -355,7 +372,8 @@ struct mpc_conv_result {
     int64_t base;        /* elements before this part */
 };
 template <class S>
-MPC_FN void mpc_conv_store_strip(const mpc_conv_job &j, const mpc_conv_result &o, const char *strip, const char *table, int first) {
+MPC_FN void mpc_conv_store_strip(const mpc_conv_job &j, const mpc_conv_result &o, const char *strip, const char *table,
+                                 int first) {
     constexpr int E = S::VO == 16 ? 16 / (S::Out >= MPC_CONV_F16 ? 2 : 4) : 1, Per = S::BN / E;
     for (int i = mpc_thread(); i < S::Strip * Per; i += S::Threads) {
         const int r = i / Per, c = i % Per * E, n = j.n0 + c;
@@ -407,48 +425,73 @@ template <class S> MPC_FN void mpc_conv_run(const mpc_conv_job &j, const mpc_con
         mpc_conv_store_strip<S>(j, o, shared, table, first);
     }
 }
-/* Blocks: columns fastest, then rows, groups, and phases or parts. */
-template <class S> MPC_FN void mpc_conv(void *const *p, const int64_t *n, int block) {
-    constexpr bool forward = S::Direction == MPC_CONV_FORWARD, input = S::Direction == MPC_CONV_GRAD_INPUT;
-    const int images = (int)n[MPC_CONV_IMAGES], groups = (int)n[MPC_CONV_GROUPS];
-    const int c = (int)n[MPC_CONV_C], oc = (int)n[MPC_CONV_OC], stride_y = (int)n[MPC_CONV_STRIDE], stride_x = (int)n[MPC_CONV_STRIDE + 1];
-    const int kernel_x = (int)n[MPC_CONV_KERNEL + 1], taps = (int)n[MPC_CONV_KERNEL] * kernel_x;
+/* What is the same for all blocks of a group and phase (part). */
+template <class S> MPC_FN mpc_conv_job mpc_conv_begin(void *const *p, const int64_t *n, int group, int outer) {
+    constexpr bool input = S::Direction == MPC_CONV_GRAD_INPUT;
+    const int groups = (int)n[MPC_CONV_GROUPS], c = (int)n[MPC_CONV_C], oc = (int)n[MPC_CONV_OC];
+    const int stride_x = (int)n[MPC_CONV_STRIDE + 1];
     mpc_conv_job j;
-    mpc_conv_result o;
-    j.columns = (input ? c : oc) / groups;
-    j.depth = (input ? oc : c) / groups;
-    const int most_y = input ? ((int)n[MPC_CONV_X] + stride_y - 1) / stride_y : (int)n[MPC_CONV_Y];
-    const int most_x = input ? ((int)n[MPC_CONV_X + 1] + stride_x - 1) / stride_x : (int)n[MPC_CONV_Y + 1];
-    const int tiles_n = (j.columns + S::BN - 1) / S::BN, tiles_m = ((S::RowsOfA ? images * most_y * most_x : taps * j.depth) + S::BM - 1) / S::BM;
-    const int outer = block / tiles_n / tiles_m, group = outer % groups, part = outer / groups; /* part or phase */
-    j.n0 = block % tiles_n * S::BN;
-    j.m0 = block / tiles_n % tiles_m * S::BM;
     if constexpr (input) {
-        j.y = mpc_conv_gradient_axis(n, 0, part / stride_x);
-        j.x = mpc_conv_gradient_axis(n, 1, part % stride_x);
+        j.y = mpc_conv_gradient_axis(n, 0, outer / stride_x);
+        j.x = mpc_conv_gradient_axis(n, 1, outer % stride_x);
     } else {
         j.y = mpc_conv_forward_axis(n, 0);
         j.x = mpc_conv_forward_axis(n, 1);
     }
-    const int pixels = images * j.y.rows * j.x.rows;
-    j.rows = S::RowsOfA ? pixels : taps * j.depth;
-    if (j.m0 >= j.rows) return; /* a phase with fewer pixels */
-    j.k0 = S::RowsOfA ? 0 : part * (int)n[MPC_CONV_PART];
-    j.k_end = S::RowsOfA ? j.y.taps * j.x.taps * j.depth : pixels < j.k0 + (int)n[MPC_CONV_PART] ? pixels : j.k0 + (int)n[MPC_CONV_PART];
     j.a = (const char *)p[MPC_CONV_A];
     j.b = (const char *)p[MPC_CONV_B];
+    j.columns = (input ? c : oc) / groups;
+    j.depth = (input ? oc : c) / groups;
     j.a_channels = input ? oc : c;
     j.a_first = group * j.depth;
     j.b_channels = oc;
     j.b_first = group * (input ? j.depth : j.columns);
-    j.kernel_x = kernel_x;
+    j.kernel_x = (int)n[MPC_CONV_KERNEL + 1];
     j.by_image = mpc_conv_divider_at(n, MPC_CONV_BY_IMAGE);
     j.by_width = mpc_conv_divider_at(n, MPC_CONV_BY_WIDTH);
     j.by_depth = mpc_conv_divider_at(n, MPC_CONV_BY_DEPTH);
+    const int pixels = (int)n[MPC_CONV_IMAGES] * j.y.rows * j.x.rows;
+    if constexpr (S::RowsOfA) {
+        j.rows = pixels;
+        j.k0 = 0;
+        j.k_end = j.y.taps * j.x.taps * j.depth;
+    } else {
+        const int part = (int)n[MPC_CONV_PART];
+        j.rows = (int)n[MPC_CONV_KERNEL] * j.kernel_x * j.depth;
+        j.k0 = outer * part;
+        j.k_end = pixels - j.k0 < part ? pixels : j.k0 + part;
+    }
+    return j;
+}
+/* Rows of the largest phase. */
+template <class S> MPC_FN int mpc_conv_most_rows(const int64_t *n) {
+    if constexpr (S::Direction == MPC_CONV_GRAD_WEIGHT) {
+        return (int)(n[MPC_CONV_KERNEL] * n[MPC_CONV_KERNEL + 1] * (n[MPC_CONV_C] / n[MPC_CONV_GROUPS]));
+    } else if constexpr (S::Direction == MPC_CONV_FORWARD) {
+        return (int)(n[MPC_CONV_IMAGES] * n[MPC_CONV_Y] * n[MPC_CONV_Y + 1]);
+    } else {
+        const int64_t stride_y = n[MPC_CONV_STRIDE], stride_x = n[MPC_CONV_STRIDE + 1];
+        const int64_t y = (n[MPC_CONV_X] + stride_y - 1) / stride_y, x = (n[MPC_CONV_X + 1] + stride_x - 1) / stride_x;
+        return (int)(n[MPC_CONV_IMAGES] * y * x);
+    }
+}
+/* Blocks: columns fastest, then rows, groups, and phases or parts. */
+template <class S> MPC_FN void mpc_conv(void *const *p, const int64_t *n, int block) {
+    constexpr bool forward = S::Direction == MPC_CONV_FORWARD, input = S::Direction == MPC_CONV_GRAD_INPUT;
+    const int groups = (int)n[MPC_CONV_GROUPS], channels = (int)n[input ? MPC_CONV_C : MPC_CONV_OC];
+    const int tiles_n = (channels / groups + S::BN - 1) / S::BN;
+    const int tiles_m = (mpc_conv_most_rows<S>(n) + S::BM - 1) / S::BM;
+    const int row_of_tiles = block / tiles_n, group_and_outer = row_of_tiles / tiles_m;
+    const int group = group_and_outer % groups, outer = group_and_outer / groups;
+    mpc_conv_job j = mpc_conv_begin<S>(p, n, group, outer);
+    j.n0 = (block - row_of_tiles * tiles_n) * S::BN;
+    j.m0 = (row_of_tiles - group_and_outer * tiles_m) * S::BM;
+    if (j.m0 >= j.rows) return; /* a phase with fewer pixels */
+    mpc_conv_result o;
     o.to = (char *)p[MPC_CONV_RESULT];
-    o.channels = input ? c : oc;
+    o.channels = channels;
     o.first = group * j.columns;
-    o.base = S::RowsOfA ? 0 : (int64_t)part * j.rows * oc;
+    o.base = S::RowsOfA ? 0 : (int64_t)outer * j.rows * channels;
     o.bias = forward && n[MPC_CONV_HAS_BIAS] != 0 ? (const float *)p[MPC_CONV_BIAS] + o.first : nullptr;
     o.relu = forward && n[MPC_CONV_RELU] != 0;
     mpc_conv_run<S>(j, o);
@@ -463,14 +506,17 @@ struct mpc_conv_operands {
 template <int TypeA, int TypeB>
 MPC_FN float mpc_conv_dot(const mpc_conv_operands &o, int64_t a, int64_t b, float sum) {
     for (int k = 0; k < o.depth; k++)
-        sum = mpc_fma1(mpc_conv_load<TypeA>(o.a, a + k), mpc_conv_load<TypeB>(o.b, b + (int64_t)k * o.weight_step), sum);
+        sum = mpc_fma1(mpc_conv_load<TypeA>(o.a, a + k), mpc_conv_load<TypeB>(o.b, b + (int64_t)k * o.weight_step),
+                       sum);
     return sum;
 }
-/* Forward and grad input: `at` is the result's position on an axis, in the phase that the axis describes. */
-template <int Direction, int TypeA, int TypeB, int Out> MPC_FN void mpc_conv_direct(void *const *p, const int64_t *n, int block) {
+/* Forward and grad input. */
+template <int Direction, int TypeA, int TypeB, int Out>
+MPC_FN void mpc_conv_direct(void *const *p, const int64_t *n, int block) {
     constexpr bool input = Direction == MPC_CONV_GRAD_INPUT;
     const int groups = (int)n[MPC_CONV_GROUPS], c = (int)n[MPC_CONV_C], oc = (int)n[MPC_CONV_OC];
-    const int channels = input ? c : oc, height = (int)n[(input ? MPC_CONV_X : MPC_CONV_Y)], width = (int)n[(input ? MPC_CONV_X : MPC_CONV_Y) + 1];
+    const int64_t *const size = n + (input ? MPC_CONV_X : MPC_CONV_Y);
+    const int channels = input ? c : oc, height = (int)size[0], width = (int)size[1];
     const int64_t result = (int64_t)block * mpc_threads() + mpc_thread(), pixel = result / channels;
     if (pixel >= n[MPC_CONV_IMAGES] * height * width) return;
     const int channel = (int)(result - pixel * channels), group = channel / (channels / groups);
@@ -499,22 +545,25 @@ template <int Direction, int TypeA, int TypeB, int Out> MPC_FN void mpc_conv_dir
         }
     }
     const bool bias = !input && n[MPC_CONV_HAS_BIAS] != 0;
-    sum = mpc_conv_finish(sum, bias ? (const float *)p[MPC_CONV_BIAS] + channel : nullptr, !input && n[MPC_CONV_RELU] != 0);
+    const bool relu = !input && n[MPC_CONV_RELU] != 0;
+    sum = mpc_conv_finish(sum, bias ? (const float *)p[MPC_CONV_BIAS] + channel : nullptr, relu);
     mpc_conv_store<Out>((char *)p[MPC_CONV_RESULT], result, sum);
 }
 /* Grad weight: 32 neighbouring weights by 8 lanes of pixels, which are added up in order; 1 KiB of shared memory. */
-template <int TypeA, int TypeB, int Out> MPC_FN void mpc_conv_direct_weight(void *const *p, const int64_t *n, int block) {
+template <int TypeA, int TypeB, int Out>
+MPC_FN void mpc_conv_direct_weight(void *const *p, const int64_t *n, int block) {
     const int groups = (int)n[MPC_CONV_GROUPS], depth = (int)n[MPC_CONV_C] / groups, oc = (int)n[MPC_CONV_OC];
     const int kernel_x = (int)n[MPC_CONV_KERNEL + 1], lane = mpc_thread() / 32;
-    const int64_t weights = n[MPC_CONV_KERNEL] * kernel_x * depth * oc, tiles = (weights + 31) / 32, part = block / tiles;
-    const int64_t weight = block % tiles * 32 + mpc_thread() % 32;
+    const int64_t weights = n[MPC_CONV_KERNEL] * kernel_x * depth * oc, tiles = (weights + 31) / 32;
+    const int64_t part = block / tiles, weight = block % tiles * 32 + mpc_thread() % 32;
     const mpc_conv_axis y = mpc_conv_forward_axis(n, 0), x = mpc_conv_forward_axis(n, 1);
     const int pixels = (int)n[MPC_CONV_IMAGES] * y.rows * x.rows, begin = (int)(part * n[MPC_CONV_PART]);
     const int end = pixels < begin + (int)n[MPC_CONV_PART] ? pixels : begin + (int)n[MPC_CONV_PART];
     const int row = (int)(weight / oc), out = (int)(weight - (int64_t)row * oc), tap = row / depth;
     const int channel = out / (oc / groups) * depth + row % depth;
     const int dy = tap / kernel_x * y.tap + y.base, dx = tap % kernel_x * x.tap + x.base;
-    const mpc_conv_divider by_image = mpc_conv_divider_at(n, MPC_CONV_BY_IMAGE), by_width = mpc_conv_divider_at(n, MPC_CONV_BY_WIDTH);
+    const mpc_conv_divider by_image = mpc_conv_divider_at(n, MPC_CONV_BY_IMAGE);
+    const mpc_conv_divider by_width = mpc_conv_divider_at(n, MPC_CONV_BY_WIDTH);
     float sum = 0.0f;
     for (int k = begin + lane; k < end && weight < weights; k += 8) {
         const int image = mpc_conv_divide(k, by_image), in_image = k - image * (y.rows * x.rows);

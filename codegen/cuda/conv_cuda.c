@@ -6,6 +6,7 @@
 #include "codegen/cg.h"
 
 enum { DIRECT_THREADS = 256, NARROW_GROUP = 8, STRIP_ROWS = 64, STAGES = 3, STAGE_BYTES_OF_K = 64 };
+enum { MOST_PIXELS = 1 << 30 }; /* a kernel counts them in 32 bits */
 /* Blocks that fill a large GPU; pixels a part of a weight gradient has at least; bytes of all parts at most. */
 enum { FULL_GPU = 264, LEAST_PART = 512, MOST_PART_BYTES = 1 << 26, PART_MULTIPLE = 32 };
 
@@ -84,7 +85,7 @@ static bool can_do(mpc_cg *cg, const plan *p, const char *name) {
     const int64_t extents[] = {c->n * c->h * c->wd, c->n * c->oh * c->ow, c->kh * c->kw * p->c_group,
                                c->kh * c->kw * p->oc_group};
     for (int i = 0; i < 4; i++)
-        if (extents[i] > INT32_MAX) mpc_cg_fail(cg, "%s: a convolution over more than 2^31 pixels", name);
+        if (extents[i] > MOST_PIXELS) mpc_cg_fail(cg, "%s: a convolution over more than 2^30 pixels", name);
     return mpc_cg_ok(cg);
 }
 
