@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../ops/cpu_run.h"
+#include "../ops/device_run.h"
 #include "passes/pass.h"
 
 enum { MAX_ENDS = 8 };
@@ -91,7 +91,7 @@ bool graph_step(graph_run *r) {
             r->inputs[i].data[k] = mpc_round_to(r->inputs[i].type.format, r->inputs[i].data[k]);
     }
     if (!run_ref(r)) return false;
-    const char *why = ops_cpu_run(r->g, r->inputs, r->arena, r->outputs[1]);
+    const char *why = ops_device_run(OPS_ON_CPU, r->g, r->inputs, r->arena, r->outputs[1]);
     if (why != NULL) fprintf(stderr, "cpu: %s\n", why);
     return why == NULL;
 }

@@ -24,8 +24,8 @@ const char *ops_programs_compile(const ops_program *programs, size_t count);
 const char *ops_program_run(const ops_program *p, const mpc_tensor *inputs, mpc_arena *arena, mpc_tensor *outputs);
 
 /* From these values of the states (`read` as mpc_evaluate wants it). */
-const char *ops_program_run_from(const ops_program *p, const mpc_tensor *inputs, mpc_state_reader read, void *user, mpc_arena *arena,
-                                 mpc_tensor *outputs);
+const char *ops_program_run_from(const ops_program *p, const mpc_tensor *inputs, mpc_state_reader read, void *user,
+                                 mpc_arena *arena, mpc_tensor *outputs);
 
 /* All of it for one graph. */
 const char *ops_device_run(ops_on on, const mpc_graph *g, const mpc_tensor *inputs, mpc_arena *arena,
