@@ -22,11 +22,12 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
                   .inside = mpc_arena_alloc(arena, values),
                   .say = mpc_arena_alloc(arena, values * sizeof *p.say),
                   .format = mpc_arena_alloc(arena, values * sizeof *p.format),
+                  .given = mpc_arena_alloc(arena, nodes),
                   .decisions = mpc_arena_alloc(arena, nodes * sizeof *p.decisions),
                   .why = mpc_arena_alloc(arena, nodes * sizeof *p.why)};
     if (p.fixed.operand == NULL || p.wanted_by == NULL || p.only_wanted == NULL || p.only_f32 == NULL ||
-        p.read == NULL || p.inside == NULL || p.say == NULL || p.format == NULL || p.decisions == NULL ||
-        p.why == NULL) {
+        p.read == NULL || p.inside == NULL || p.say == NULL || p.format == NULL || p.given == NULL ||
+        p.decisions == NULL || p.why == NULL) {
         mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
         p.g = NULL;
         return p;
@@ -122,7 +123,7 @@ static bool has_floats(const mpc_graph *g, const mpc_node *n) {
     return false;
 }
 
-static bool is_assigned(const mpc_graph *g, mpc_node_id id) {
+bool mpc_is_assigned(const mpc_graph *g, mpc_node_id id) {
     const mpc_op *op = mpc_node_op(g, id);
     return op->kind != MPC_KIND_STRUCT && op->cls != MPC_CLASS_NONE && has_floats(g, &g->nodes[id]);
 }
@@ -136,19 +137,28 @@ static bool take_assigned(mpc_plan *p, mpc_node_id id, const mpc_assignment *a) 
     return true;
 }
 
-static void decide_all(mpc_plan *p, const mpc_assignment *earlier) {
+/* What is settled before any solver is asked. Formats of what lies before a node are known to it only if they are given too. */
+static void take_given(mpc_plan *p, const mpc_assignment *earlier) {
     const mpc_graph *g = p->g;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
-        if (!is_assigned(g, id)) {
+        if (!mpc_is_assigned(g, id)) {
             mpc_explain_typed(p, id);
             continue;
         }
         mpc_format prec = mpc_node_prec(g, &g->nodes[id]);
-        if (earlier != NULL && take_assigned(p, id, earlier)) continue;
-        if (prec != MPC_FMT_none) mpc_solve_user(p, id, prec);
-        else if (mpc_format_is_low(p->low)) mpc_solve_list(p, id);
-        else solve_wide(p, id);
+        p->given[id] = earlier != NULL && take_assigned(p, id, earlier);
+        if (p->given[id] || prec == MPC_FMT_none) continue;
+        mpc_solve_user(p, id, prec);
+        p->given[id] = true;
     }
+}
+
+static mpc_status decide_all(mpc_plan *p, const mpc_assignment *earlier, const mpc_solver *solver, const mpc_solver_env *env) {
+    take_given(p, earlier);
+    if (mpc_format_is_low(p->low)) return solver->solve(p, env);
+    for (mpc_node_id id = 0; id < p->g->node_count; id++)
+        if (mpc_is_assigned(p->g, id) && !p->given[id]) solve_wide(p, id);
+    return MPC_OK;
 }
 
 static mpc_status record(const mpc_plan *p, mpc_assignment *a) {
@@ -197,22 +207,34 @@ static mpc_graph *copy_with_decisions(const mpc_graph *in, const mpc_plan *p) {
     return out;
 }
 
-static mpc_graph *assign(const mpc_graph *in, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
+static mpc_graph *assign(const mpc_graph *in, mpc_format low, const mpc_solver *solver, mpc_pass_env *env,
+                         mpc_arena *arena) {
     mpc_plan p = mpc_plan_create(in, low, arena);
     if (p.g == NULL) return NULL;
     bool earlier = env->assignment != NULL && mpc_assignment_count(env->assignment) > 0;
     mpc_plan_read_backwards(&p);
     check_scaling(in, low);
-    decide_all(&p, earlier ? env->assignment : NULL);
+    mpc_solver_env solver_env = {.pass = env};
+    if (decide_all(&p, earlier ? env->assignment : NULL, solver, &solver_env) != MPC_OK) return NULL;
     if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
     return copy_with_decisions(in, &p);
 }
 
-static mpc_status read_options(const mpc_pass_options *o, const mpc_sink *sink, mpc_format *low) {
-    const char *format = mpc_option_str(o, "format"), *solver = mpc_option_str(o, "solver");
+static mpc_status refuse_solver(const char *name, const mpc_sink *sink) {
+    mpc_str names = {0};
+    for (uint32_t i = 0; i < mpc_solver_count(); i++)
+        mpc_str_printf(&names, "%s%s", i > 0 ? ", " : "", mpc_solver_at(i)->name);
+    mpc_status status = mpc_error(sink, "E105", "autocast: there is no solver `%s`; there is: %s", name, mpc_str_cstr(&names));
+    mpc_str_free(&names);
+    return status;
+}
+
+static mpc_status read_options(const mpc_pass_options *o, const mpc_sink *sink, mpc_format *low,
+                               const mpc_solver **solver) {
+    const char *format = mpc_option_str(o, "format"), *name = mpc_option_str(o, "solver");
     *low = mpc_format_find(format);
-    if (strcmp(solver, "list") != 0)
-        return mpc_error(sink, "E105", "autocast: there is no solver `%s`; there is: list", solver);
+    *solver = mpc_solver_find(name);
+    if (*solver == NULL) return refuse_solver(name, sink);
     if (*low == MPC_FMT_f32 || *low == MPC_FMT_tf32 || *low == MPC_FMT_bf16 || *low == MPC_FMT_f16) return MPC_OK;
     return mpc_error(sink, "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
 }
@@ -220,13 +242,14 @@ static mpc_status read_options(const mpc_pass_options *o, const mpc_sink *sink, 
 mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     const mpc_sink *sink = mpc_context_sink(env->ctx);
     mpc_format low;
-    if (read_options(options, sink, &low) != MPC_OK) return NULL;
+    const mpc_solver *solver;
+    if (read_options(options, sink, &low, &solver) != MPC_OK) return NULL;
     mpc_arena *arena = mpc_arena_create();
     if (arena == NULL) {
         mpc_error(sink, "E901", "out of memory");
         return NULL;
     }
-    mpc_graph *out = assign(in, low, env, arena);
+    mpc_graph *out = assign(in, low, solver, env, arena);
     mpc_arena_destroy(arena);
     return out;
 }

@@ -26,6 +26,7 @@ typedef struct mpc_plan {
     bool *inside; /* by value: an intermediate of one gradient: all readers are elementwise or sums of the same origin */
     mpc_format *format; /* by value: planned storage */
     mpc_format *say; /* by value: what it tells ops that follow; differs from `format` for intermediates only */
+    bool *given; /* by node: decided before the solver is asked: by an earlier assignment or by the user */
     mpc_decision *decisions; /* by node */
     mpc_sym *why; /* by node; 0: none */
 } mpc_plan;
@@ -43,6 +44,29 @@ bool mpc_node_stores_low(const mpc_graph *g, mpc_node_id id);
 bool mpc_is_param_state(const mpc_graph *g, const mpc_node *n);
 /* A conversion that the user or the front end wrote: its result format is their word (N99). */
 bool mpc_is_written_cast(const mpc_graph *g, const mpc_node *n);
+
+/* ---- solvers (solvers.def) ---- */
+typedef struct mpc_solver_env { /* what a solver may ask for beyond the plan */
+    mpc_pass_env *pass;
+    const struct mpc_costs *costs; /* cost.h: prices on the target device; NULL for solvers that need none */
+    double price; /* seconds that one unit of predicted loss deviation is worth; 0: time alone decides */
+} mpc_solver_env;
+/* Decides every node of mpc_is_assigned that isn't `given`, in any order, by mpc_plan_decide, with a reason; formats of `given` nodes are
+ * set already. On entry wanted_by, only_wanted, only_f32, inside and read are filled. */
+typedef mpc_status (*mpc_solve)(mpc_plan *plan, const mpc_solver_env *env);
+#define SOLVER(id, ...) mpc_status mpc_solver_##id(mpc_plan *plan, const mpc_solver_env *env);
+#include "passes/precision/solvers.def"
+#undef SOLVER
+typedef struct mpc_solver {
+    const char *name, *doc;
+    mpc_solve solve;
+    bool needs_costs;
+} mpc_solver;
+uint32_t mpc_solver_count(void);
+const mpc_solver *mpc_solver_at(uint32_t index);
+const mpc_solver *mpc_solver_find(const char *name); /* NULL: none; plugins' ones too */
+/* Formats are decided about for this node: it has a class and floats. */
+bool mpc_is_assigned(const mpc_graph *g, mpc_node_id id);
 
 /* A rule of the solver `list`, for a node of a class; the plan's formats of its operands are known. */
 void mpc_solve_list(mpc_plan *plan, mpc_node_id id);

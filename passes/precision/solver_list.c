@@ -243,3 +243,10 @@ void mpc_solve_list(mpc_plan *p, mpc_node_id id) {
         break;
     }
 }
+
+mpc_status mpc_solver_list(mpc_plan *p, const mpc_solver_env *env) {
+    (void)env;
+    for (mpc_node_id id = 0; id < p->g->node_count; id++)
+        if (mpc_is_assigned(p->g, id) && !p->given[id]) mpc_solve_list(p, id);
+    return MPC_OK;
+}

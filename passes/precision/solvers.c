@@ -1,0 +1,20 @@
+/* The registry of solvers: rows of solvers.def. Nothing else knows their names. */
+#include <string.h>
+
+#include "passes/precision/precision.h"
+
+static const mpc_solver solvers[] = {
+#define SOLVER(id, label, costs, text) {.name = label, .doc = text, .solve = mpc_solver_##id, .needs_costs = costs},
+#include "passes/precision/solvers.def"
+#undef SOLVER
+};
+
+uint32_t mpc_solver_count(void) { return sizeof solvers / sizeof *solvers; }
+
+const mpc_solver *mpc_solver_at(uint32_t index) { return &solvers[index]; }
+
+const mpc_solver *mpc_solver_find(const char *name) {
+    for (uint32_t i = 0; i < mpc_solver_count(); i++)
+        if (strcmp(solvers[i].name, name) == 0) return &solvers[i];
+    return NULL;
+}
