@@ -1,5 +1,5 @@
-/* The words in which a launch, or an input, is named that gives a value that isn't finite; the executor only says how a buffer is read.
- * A buffer's content may be gone with the next one that is read, so nothing is kept over two reads. */
+/* The words in which a launch, or an input, is named that gives a value that isn't finite; the executor only says how a
+ * buffer is read. A buffer's content may be gone with the next one that is read, so nothing is kept over two reads. */
 #include "runtime/nonfinite_report.h"
 
 #include "runtime/exec.h"
@@ -44,7 +44,8 @@ bool mpc_nonfinite_in_results(const mpc_nonfinite_reader *r, const mpc_launch *l
         if (!data || !mpc_find_nonfinite(&b->type, data, &at)) continue;
         double value = mpc_element_get(b->type.format, data, at);
         mpc_str_printf(what, "%s: %s gives %s at element %lld; its inputs reach %.3g", b->name ? b->name : launch->name,
-                       launch->op ? launch->op : "launch", mpc_nonfinite_word(value), (long long)at, reach_of_inputs(r, launch));
+                       launch->op ? launch->op : "launch", mpc_nonfinite_word(value), (long long)at,
+                       reach_of_inputs(r, launch));
         return true;
     }
     return false;

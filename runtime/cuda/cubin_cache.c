@@ -1,7 +1,7 @@
-/* The cache of compiled CUDA kernels. CACHE/KEY.cubin holds a batch, CACHE/KEY.k is a symbolic link from a kernel's key to the batch that
- * has it; both appear by rename only, so that a reader sees a whole file or none. Batches are compiled in child processes: NVRTC works
- * under one lock, and a child that only compiles needs nothing of the parent's GPU context. A link that leads nowhere, or to a damaged
- * file, is a kernel that has to be compiled. */
+/* The cache of compiled CUDA kernels. CACHE/KEY.cubin holds a batch, CACHE/KEY.k is a symbolic link from a kernel's key
+ * to the batch that has it; both appear by rename only, so that a reader sees a whole file or none. Batches are
+ * compiled in child processes: NVRTC works under one lock, and a child that only compiles needs nothing of the parent's
+ * GPU context. A link that leads nowhere, or to a damaged file, is a kernel that has to be compiled. */
 #include "runtime/cuda/cubin_cache.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ typedef struct cubin_file {
 typedef struct wanted_kernel {
     const mpc_program *program;
     const mpc_kernel *kernel;
-    char *link; /* path of the index entry */
+    char *link;    /* path of the index entry */
     uint32_t file; /* MPC_NONE: not found */
 } wanted_kernel;
 
@@ -77,7 +77,8 @@ static uint64_t key_of_surroundings(const mpc_cubins *c, const mpc_program *prog
     mpc_str text = {0};
     mpc_str_printf(&text, "%d|%d|%s|", c->options->nvrtc_version, c->options->capability, mpc_nvrtc_options());
     mpc_str_printf(&text, "%016llx|", (unsigned long long)mpc_hash_str(program->prelude ? program->prelude : ""));
-    mpc_str_printf(&text, "%016llx", (unsigned long long)mpc_hash_str(program->device_header ? program->device_header : ""));
+    mpc_str_printf(&text, "%016llx",
+                   (unsigned long long)mpc_hash_str(program->device_header ? program->device_header : ""));
     uint64_t key = text.failed ? 0 : mpc_hash_str(mpc_str_cstr(&text));
     mpc_str_free(&text);
     return key;
@@ -93,7 +94,11 @@ static char *link_of(mpc_cubins *c, const mpc_program *program, const mpc_kernel
 mpc_cubins *mpc_cubins_create(const mpc_cubins_options *options, const mpc_sink *sink) {
     mpc_cubins *c = mpc_alloc(sizeof *c);
     if (c) {
-        *c = (mpc_cubins){.options = options, .sink = sink, .arena = mpc_arena_create(), .links = mpc_map_create(), .paths = mpc_map_create()};
+        *c = (mpc_cubins){.options = options,
+                          .sink = sink,
+                          .arena = mpc_arena_create(),
+                          .links = mpc_map_create(),
+                          .paths = mpc_map_create()};
         if (c->arena && c->links && c->paths) {
             c->folder = mpc_cache_folder(options->cache_dir, c->arena);
             if (c->folder) return c;
@@ -144,7 +149,8 @@ static mpc_status look_up(mpc_cubins *c, wanted_kernel *w) {
     w->file = MPC_NONE;
     if (length <= 0) return MPC_OK;
     target[length] = 0;
-    if (strchr(target, '/') || (size_t)snprintf(path, sizeof path, "%s/%s", c->folder, target) >= sizeof path) return MPC_OK;
+    if (strchr(target, '/') || (size_t)snprintf(path, sizeof path, "%s/%s", c->folder, target) >= sizeof path)
+        return MPC_OK;
     uint32_t file = add_file(c, path);
     if (file == MPC_NONE) return MPC_NO_MEMORY;
     if (c->files.data[file].usable) w->file = file;
@@ -170,7 +176,8 @@ static unsigned jobs_of(const mpc_cubins *c) {
     return c->options->jobs > 0 ? c->options->jobs : cores > 0 ? (unsigned)cores : 1;
 }
 
-/* How many batches for `count` plain kernels: several for each core, so that none waits long for another, none too large. */
+/* How many batches for `count` plain kernels: several for each core, so that none waits long for another, none too
+ * large. */
 static uint32_t batches_for(const mpc_cubins *c, uint32_t count) {
     uint32_t by_size = (count + BATCH_KERNELS - 1) / BATCH_KERNELS, by_cores = (count + SMALL_BATCH - 1) / SMALL_BATCH;
     if (by_cores > 2 * jobs_of(c)) by_cores = 2 * jobs_of(c);
@@ -188,8 +195,9 @@ static bool belongs(const mpc_cubins *c, uint32_t wanted, const mpc_program *pro
     return w->kernel->tensor_cores == heavy && same_surroundings(program, w->program);
 }
 
-/* The kernels that have the same prelude as `first` and aren't taken, each into the batch that has the least text. Kernels with tensor
- * cores, short texts that instantiate large templates, take as long as ten others: each is a batch of its own. */
+/* The kernels that have the same prelude as `first` and aren't taken, each into the batch that has the least text.
+ * Kernels with tensor cores, short texts that instantiate large templates, take as long as ten others: each is a batch
+ * of its own. */
 static mpc_status fill_batches(mpc_cubins *c, missing_kernels *m, uint32_t first, batch_list *list) {
     const mpc_program *program = c->wanted.data[m->ids[first]].program;
     bool heavy = c->wanted.data[m->ids[first]].kernel->tensor_cores;
@@ -197,7 +205,8 @@ static mpc_status fill_batches(mpc_cubins *c, missing_kernels *m, uint32_t first
     for (uint32_t i = first; i < m->count; i++) members += !m->taken[i] && belongs(c, m->ids[i], program, heavy);
     uint32_t n = heavy ? members : batches_for(c, members);
     if (begin + n > MAX_BATCHES) n = begin < MAX_BATCHES ? MAX_BATCHES - begin : 1;
-    if (begin + n > MAX_BATCHES) return mpc_error(c->sink, "E625", "there are too many different programs to compile at once");
+    if (begin + n > MAX_BATCHES)
+        return mpc_error(c->sink, "E625", "there are too many different programs to compile at once");
     for (uint32_t b = begin; b < begin + n; b++) list->batches[b].program = program;
     for (uint32_t i = first; i < m->count; i++) {
         if (m->taken[i] || !belongs(c, m->ids[i], program, heavy)) continue;
@@ -213,10 +222,13 @@ static mpc_status fill_batches(mpc_cubins *c, missing_kernels *m, uint32_t first
 
 static mpc_status name_batch(const mpc_cubins *c, batch *b) {
     uint64_t key = key_of_surroundings(c, b->program), text = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < b->kernels.count; i++) text = (text ^ mpc_hash_str(b->kernels.data[i]->text)) * 0x100000001b3u;
+    for (size_t i = 0; i < b->kernels.count; i++)
+        text = (text ^ mpc_hash_str(b->kernels.data[i]->text)) * 0x100000001b3u;
     unsigned long long own = (unsigned long long)(uintptr_t)b; /* apart from other loads of this process */
-    b->path = mpc_arena_printf(c->arena, "%s/%016llx%016llx.cubin", c->folder, (unsigned long long)key, (unsigned long long)text);
-    b->temporary = mpc_arena_printf(c->arena, "%s/%016llx.%ld.%llx.tmp.cubin", c->folder, (unsigned long long)text, (long)getpid(), own);
+    b->path = mpc_arena_printf(c->arena, "%s/%016llx%016llx.cubin", c->folder, (unsigned long long)key,
+                               (unsigned long long)text);
+    b->temporary = mpc_arena_printf(c->arena, "%s/%016llx.%ld.%llx.tmp.cubin", c->folder, (unsigned long long)text,
+                                    (long)getpid(), own);
     return b->path && b->temporary ? MPC_OK : MPC_NO_MEMORY;
 }
 
@@ -232,8 +244,8 @@ static bool write_file(const char *path, const mpc_str *data) {
 /* In the child, or here where there can't be one. What went wrong is in `said`. */
 static int compile_batch(const mpc_cubins *c, const batch *b, mpc_str *said) {
     mpc_str cubin = {0};
-    mpc_nvrtc_source source = {b->program->prelude ? b->program->prelude : "", b->program->device_header, b->kernels.data,
-                               (uint32_t)b->kernels.count};
+    mpc_nvrtc_source source = {b->program->prelude ? b->program->prelude : "", b->program->device_header,
+                               b->kernels.data, (uint32_t)b->kernels.count};
     int code = 0;
     if (!mpc_nvrtc_compile(c->options->nvrtc, &source, c->options->capability, MPC_NVRTC_CUBIN, &cubin, said))
         code = cubin.failed ? CHILD_MEMORY : CHILD_REFUSED;
@@ -275,7 +287,8 @@ static bool start_child(const mpc_cubins *c, batch *b) {
 
 /* Renaming over the old link changes it at once. */
 static bool point_link(const mpc_cubins *c, const char *link, const batch *b) {
-    char *temporary = mpc_arena_printf(c->arena, "%s.%ld.%llx.tmp", link, (long)getpid(), (unsigned long long)(uintptr_t)b);
+    char *temporary =
+        mpc_arena_printf(c->arena, "%s.%ld.%llx.tmp", link, (long)getpid(), (unsigned long long)(uintptr_t)b);
     const char *name = strrchr(b->path, '/') + 1;
     if (!temporary) return false;
     unlink(temporary);
@@ -287,7 +300,9 @@ static bool point_link(const mpc_cubins *c, const char *link, const batch *b) {
 static mpc_status publish(mpc_cubins *c, const batch *b) {
     bool ok = mpc_cache_publish(b->temporary, b->path);
     for (size_t i = 0; i < b->wanted.count && ok; i++) ok = point_link(c, c->wanted.data[b->wanted.data[i]].link, b);
-    if (!ok) return mpc_error(c->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", c->folder, strerror(errno));
+    if (!ok)
+        return mpc_error(c->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", c->folder,
+                         strerror(errno));
     c->compiled += (uint32_t)b->wanted.count;
     return MPC_OK;
 }
@@ -296,11 +311,13 @@ static mpc_status tell(const mpc_cubins *c, int code, const mpc_str *said) {
     const char *text = mpc_str_cstr(said);
     int version = c->options->nvrtc_version;
     if (code == CHILD_MEMORY) return MPC_NO_MEMORY;
-    if (code == CHILD_WRITE) return mpc_error(c->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", c->folder, text);
+    if (code == CHILD_WRITE)
+        return mpc_error(c->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", c->folder, text);
     if (code == CHILD_REFUSED)
-        return mpc_error(c->sink, "E625", "NVRTC %d.%d refused generated kernels; it said: %.*s", version / 1000, version % 1000 / 10,
-                         (int)strnlen(text, 600), text);
-    return mpc_error(c->sink, "E625", "a process that compiles CUDA kernels ended unexpectedly (status %d); it said: %.*s", code,
+        return mpc_error(c->sink, "E625", "NVRTC %d.%d refused generated kernels; it said: %.*s", version / 1000,
+                         version % 1000 / 10, (int)strnlen(text, 600), text);
+    return mpc_error(c->sink, "E625",
+                     "a process that compiles CUDA kernels ended unexpectedly (status %d); it said: %.*s", code,
                      (int)strnlen(text, 600), text);
 }
 
@@ -384,7 +401,8 @@ static mpc_status compile_missing(mpc_cubins *c, missing_kernels *m) {
     mpc_status status = list_missing(c, m);
     for (int heavy = 1; heavy >= 0; heavy--) /* what takes longest begins first */
         for (uint32_t i = 0; i < m->count && status == MPC_OK; i++)
-            if (!m->taken[i] && c->wanted.data[m->ids[i]].kernel->tensor_cores == (heavy == 1)) status = fill_batches(c, m, i, &list);
+            if (!m->taken[i] && c->wanted.data[m->ids[i]].kernel->tensor_cores == (heavy == 1))
+                status = fill_batches(c, m, i, &list);
     if (status == MPC_OK) status = run_batches(c, &list);
     for (uint32_t i = 0; i < MAX_BATCHES; i++) {
         mpc_array_free(&list.batches[i].kernels);
@@ -395,7 +413,8 @@ static mpc_status compile_missing(mpc_cubins *c, missing_kernels *m) {
 
 mpc_status mpc_cubins_build(mpc_cubins *c) {
     mpc_status status = look_all_up(c);
-    missing_kernels m = {.ids = mpc_alloc((c->wanted.count + 1) * sizeof *m.ids), .taken = mpc_alloc(c->wanted.count + 1)};
+    missing_kernels m = {.ids = mpc_alloc((c->wanted.count + 1) * sizeof *m.ids),
+                         .taken = mpc_alloc(c->wanted.count + 1)};
     if (!m.ids || !m.taken) status = MPC_NO_MEMORY;
     if (m.taken) memset(m.taken, 0, c->wanted.count + 1);
     if (status == MPC_OK) status = compile_missing(c, &m);
@@ -437,7 +456,9 @@ mpc_status mpc_cubins_read(const mpc_cubins *c, uint32_t file, char **content, u
     if (status == MPC_OK) return MPC_OK;
     mpc_free(*content);
     *content = NULL;
-    return status == MPC_FAILED ? mpc_error(c->sink, "E662", "can't read compiled kernels, %s: %s", path, strerror(reason)) : status;
+    return status == MPC_FAILED
+               ? mpc_error(c->sink, "E662", "can't read compiled kernels, %s: %s", path, strerror(reason))
+               : status;
 }
 
 void mpc_cubins_forget(mpc_cubins *c, uint32_t file) {

@@ -1,6 +1,6 @@
-/* Opening the GPU: driver, device, NVRTC, then context, stream and cuBLASLt. Each thing that can be missing ends in one line that says
- * what is needed, what is there and what to change. The context is the device's primary one, because cuBLASLt works in that; it is
- * made current in the opening thread, which has to make all later calls. */
+/* Opening the GPU: driver, device, NVRTC, then context, stream and cuBLASLt. Each thing that can be missing ends in one
+ * line that says what is needed, what is there and what to change. The context is the device's primary one, because
+ * cuBLASLt works in that; it is made current in the opening thread, which has to make all later calls. */
 #include "runtime/cuda/cuda.h"
 
 #include <stdio.h>
@@ -46,10 +46,12 @@ static mpc_status open_driver(mpc_cuda *cuda, const mpc_sink *sink) {
 #undef SYMBOL
     };
     char reason[256];
-    cuda->driver_library = mpc_dl_open(names, symbols, sizeof symbols / sizeof *symbols, &cuda->driver, reason, sizeof reason);
+    cuda->driver_library =
+        mpc_dl_open(names, symbols, sizeof symbols / sizeof *symbols, &cuda->driver, reason, sizeof reason);
     if (cuda->driver_library) return MPC_OK;
     return mpc_error(sink, "E620",
-                     "the NVIDIA driver wasn't found (%s): install the driver, or run on a machine with an NVIDIA GPU, or use --device cpu",
+                     "the NVIDIA driver wasn't found (%s): install the driver, or run on a machine with an NVIDIA GPU, "
+                     "or use --device cpu",
                      reason);
 }
 
@@ -59,10 +61,12 @@ static mpc_status find_device(mpc_cuda *cuda, const mpc_sink *sink) {
     if (result == 0) result = cuda->driver.cuDeviceGetCount(&count);
     if ((result == 0 && count == 0) || result == RESULT_NO_DEVICE)
         return mpc_error(sink, "E620",
-                         "the NVIDIA driver is here but shows no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu");
+                         "the NVIDIA driver is here but shows no GPU: check nvidia-smi and CUDA_VISIBLE_DEVICES, or "
+                         "use --device cpu");
     if (result != 0) {
         describe_result(cuda, result, what, sizeof what);
-        return mpc_error(sink, "E620", "the NVIDIA driver can't be used: %s; check nvidia-smi, or use --device cpu", what);
+        return mpc_error(sink, "E620", "the NVIDIA driver can't be used: %s; check nvidia-smi, or use --device cpu",
+                         what);
     }
     return MPC_OK;
 }
@@ -80,17 +84,19 @@ static mpc_status read_device(mpc_cuda *cuda, const mpc_sink *sink) {
     if (result == 0) result = d->cuDeviceGetAttribute(&cuda->minor, ATTRIBUTE_MINOR, cuda->device);
     if (result == 0) result = d->cuDeviceGetAttribute(&cuda->processors, ATTRIBUTE_PROCESSORS, cuda->device);
     if (result != 0) return mpc_cuda_error(cuda, sink, "cuDeviceGetAttribute", result);
-    if ((result = d->cuDeviceTotalMem_v2(&total, cuda->device)) != 0) return mpc_cuda_error(cuda, sink, "cuDeviceTotalMem", result);
+    if ((result = d->cuDeviceTotalMem_v2(&total, cuda->device)) != 0)
+        return mpc_cuda_error(cuda, sink, "cuDeviceTotalMem", result);
     cuda->memory_total = cuda->memory_free = total;
     return MPC_OK;
 }
 
 static mpc_status check_capability(const mpc_cuda *cuda, const mpc_sink *sink) {
     if (cuda->major >= NEEDED_MAJOR) return MPC_OK;
-    return mpc_error(sink, "E622",
-                     "%s has compute capability %d.%d; the cuda device needs %d.0 (A100, RTX 30) or later: use another GPU "
-                     "(CUDA_VISIBLE_DEVICES), or --device cpu",
-                     cuda->name, cuda->major, cuda->minor, NEEDED_MAJOR);
+    return mpc_error(
+        sink, "E622",
+        "%s has compute capability %d.%d; the cuda device needs %d.0 (A100, RTX 30) or later: use another GPU "
+        "(CUDA_VISIBLE_DEVICES), or --device cpu",
+        cuda->name, cuda->major, cuda->minor, NEEDED_MAJOR);
 }
 
 /* ---- NVRTC and cuBLASLt ---- */
@@ -101,23 +107,28 @@ static mpc_status open_nvrtc(mpc_cuda *cuda, const mpc_sink *sink) {
     cuda->nvrtc_library = mpc_nvrtc_open(&cuda->nvrtc, driver, &cuda->nvrtc_version, reason, sizeof reason);
     if (!cuda->nvrtc_library)
         return mpc_error(sink, "E620",
-                         "NVRTC, the compiler of CUDA kernels, wasn't found (libnvrtc.so.13 or .12; %s): install the CUDA toolkit or put it "
+                         "NVRTC, the compiler of CUDA kernels, wasn't found (libnvrtc.so.13 or .12; %s): install the "
+                         "CUDA toolkit or put it "
                          "on the loader's path (LD_LIBRARY_PATH)",
                          reason);
     int nvrtc = cuda->nvrtc_version;
     if (driver / 1000 < nvrtc / 1000)
         return mpc_error(sink, "E621",
-                         "the NVIDIA driver is made for CUDA %d.%d, NVRTC is %d.%d, and its code needs a driver for CUDA %d.0 or later: "
+                         "the NVIDIA driver is made for CUDA %d.%d, NVRTC is %d.%d, and its code needs a driver for "
+                         "CUDA %d.0 or later: "
                          "install a newer driver, or put libnvrtc.so.%d on the loader's path (LD_LIBRARY_PATH)",
-                         driver / 1000, driver % 1000 / 10, nvrtc / 1000, nvrtc % 1000 / 10, nvrtc / 1000, driver / 1000);
+                         driver / 1000, driver % 1000 / 10, nvrtc / 1000, nvrtc % 1000 / 10, nvrtc / 1000,
+                         driver / 1000);
     if (mpc_nvrtc_knows(&cuda->nvrtc, capability)) return MPC_OK;
     return mpc_error(sink, "E621",
-                     "NVRTC %d.%d doesn't know compute capability %d.%d of %s: put a newer libnvrtc on the loader's path (LD_LIBRARY_PATH)",
+                     "NVRTC %d.%d doesn't know compute capability %d.%d of %s: put a newer libnvrtc on the loader's "
+                     "path (LD_LIBRARY_PATH)",
                      nvrtc / 1000, nvrtc % 1000 / 10, cuda->major, cuda->minor, cuda->name);
 }
 
 static mpc_status open_cublaslt(mpc_cuda *cuda, const mpc_sink *sink) {
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13",
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12",
+                                        "/usr/local/cuda/lib64/libcublasLt.so.13",
                                         "/usr/local/cuda/lib64/libcublasLt.so.12", NULL};
     static const char *const names12[] = {"libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.12", NULL};
     static const mpc_dl_symbol symbols[] = {
@@ -127,10 +138,12 @@ static mpc_status open_cublaslt(mpc_cuda *cuda, const mpc_sink *sink) {
     };
     char reason[256];
     const char *const *wanted = cuda->driver_version < 13000 ? names12 : names;
-    cuda->cublaslt_library = mpc_dl_open(wanted, symbols, sizeof symbols / sizeof *symbols, &cuda->cublaslt, reason, sizeof reason);
+    cuda->cublaslt_library =
+        mpc_dl_open(wanted, symbols, sizeof symbols / sizeof *symbols, &cuda->cublaslt, reason, sizeof reason);
     if (!cuda->cublaslt_library)
         return mpc_error(sink, "E620",
-                         "cuBLASLt, the library of matrix products, wasn't found (%s; %s): install the CUDA toolkit or put it on the "
+                         "cuBLASLt, the library of matrix products, wasn't found (%s; %s): install the CUDA toolkit or "
+                         "put it on the "
                          "loader's path (LD_LIBRARY_PATH)",
                          wanted == names ? "libcublasLt.so.13 or .12" : "libcublasLt.so.12 for this driver", reason);
     size_t version = cuda->cublaslt.cublasLtGetVersion(); /* 12 and 13: 130100 is 13.1.0 */
@@ -157,7 +170,8 @@ static mpc_status make_context(mpc_cuda *cuda, const mpc_sink *sink) {
     }
     if ((result = d->cuCtxSetCurrent(cuda->context)) != 0) return mpc_cuda_error(cuda, sink, "cuCtxSetCurrent", result);
     size_t available = 0, total = 0;
-    if ((result = d->cuMemGetInfo_v2(&available, &total)) != 0) return mpc_cuda_error(cuda, sink, "cuMemGetInfo", result);
+    if ((result = d->cuMemGetInfo_v2(&available, &total)) != 0)
+        return mpc_cuda_error(cuda, sink, "cuMemGetInfo", result);
     cuda->memory_free = available;
     cuda->memory_total = total;
     result = d->cuStreamCreate(&cuda->stream, STREAM_NON_BLOCKING);
@@ -230,10 +244,10 @@ void mpc_cuda_describe(mpc_str *out) {
     const mpc_sink sink = {.emit = hear, .user = &line};
     mpc_cuda *cuda = open_parts(&sink, false);
     if (!cuda) return;
-    mpc_str_printf(out, "cuda: %s, compute capability %d.%d, %d SMs, %.0f GiB\n", cuda->name, cuda->major, cuda->minor, cuda->processors,
-                   gib(cuda->memory_total));
-    mpc_str_printf(out, "cuda: driver for CUDA %d.%d, NVRTC %d.%d", cuda->driver_version / 1000, cuda->driver_version % 1000 / 10,
-                   cuda->nvrtc_version / 1000, cuda->nvrtc_version % 1000 / 10);
+    mpc_str_printf(out, "cuda: %s, compute capability %d.%d, %d SMs, %.0f GiB\n", cuda->name, cuda->major, cuda->minor,
+                   cuda->processors, gib(cuda->memory_total));
+    mpc_str_printf(out, "cuda: driver for CUDA %d.%d, NVRTC %d.%d", cuda->driver_version / 1000,
+                   cuda->driver_version % 1000 / 10, cuda->nvrtc_version / 1000, cuda->nvrtc_version % 1000 / 10);
     if (open_cublaslt(cuda, NULL) == MPC_OK)
         mpc_str_printf(out, ", cuBLASLt %d.%d\n", cuda->cublaslt_version / 1000, cuda->cublaslt_version % 1000 / 10);
     else mpc_str_append(out, "\n");

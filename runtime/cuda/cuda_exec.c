@@ -1,7 +1,7 @@
-/* The `cuda` device: a step is a copy of the inputs, one graph launch, a copy of the record and an event; the host reads nothing but
- * records, when their events have passed. Steps run ahead of the host through a ring of slots in pinned memory: a slot's inputs stay as
- * they were until its record is given up, so that the step can be run again. There are two slots more than `ahead`: the current record's,
- * and the one whose inputs are being written. */
+/* The `cuda` device: a step is a copy of the inputs, one graph launch, a copy of the record and an event; the host
+ * reads nothing but records, when their events have passed. Steps run ahead of the host through a ring of slots in
+ * pinned memory: a slot's inputs stay as they were until its record is given up, so that the step can be run again.
+ * There are two slots more than `ahead`: the current record's, and the one whose inputs are being written. */
 #include "runtime/cuda/cuda_exec.h"
 
 #include <string.h>
@@ -14,22 +14,26 @@ enum { RESULT_NOT_READY = 600, CAPTURE_THREAD_LOCAL = 1, SHORT_SLEEPS = 40, SLEE
 
 /* ---- pieces of a step ---- */
 
-uint8_t *mpc_cuda_exec_slot(const mpc_cuda_exec *x, uint64_t step) { return x->pinned + step % x->slots * x->slot_bytes; }
+uint8_t *mpc_cuda_exec_slot(const mpc_cuda_exec *x, uint64_t step) {
+    return x->pinned + step % x->slots * x->slot_bytes;
+}
 
 mpc_status mpc_cuda_exec_call(const mpc_cuda_exec *x, const mpc_cuda_kernel_call *call) {
     if (!call->function || call->grid == 0) return MPC_OK;
     mpc_device_ptr table = call->table, when = call->when;
     int32_t count = call->count;
     void *by_value[] = {call->block, &when}, *segmented[] = {&table, &count, &when};
-    int result = x->cuda->driver.cuLaunchKernel(call->function, call->grid, 1, 1, call->threads, 1, 1, call->shared_bytes, x->cuda->stream,
-                                                call->block ? by_value : segmented, NULL);
+    int result =
+        x->cuda->driver.cuLaunchKernel(call->function, call->grid, 1, 1, call->threads, 1, 1, call->shared_bytes,
+                                       x->cuda->stream, call->block ? by_value : segmented, NULL);
     return result == 0 ? MPC_OK : mpc_cuda_error(x->cuda, x->sink, "cuLaunchKernel", result);
 }
 
 mpc_status mpc_cuda_exec_launch(const mpc_cuda_exec *x, uint32_t index) {
     const mpc_cuda_launch *l = &x->launches[index];
     if (l->copy_bytes > 0) {
-        int result = x->cuda->driver.cuMemcpyDtoDAsync_v2(l->copy_to, l->copy_from, (size_t)l->copy_bytes, x->cuda->stream);
+        int result =
+            x->cuda->driver.cuMemcpyDtoDAsync_v2(l->copy_to, l->copy_from, (size_t)l->copy_bytes, x->cuda->stream);
         return result == 0 ? MPC_OK : mpc_cuda_error(x->cuda, x->sink, "cuMemcpyDtoDAsync", result);
     }
     if (!l->matmul) return mpc_cuda_exec_call(x, &l->kernel);
@@ -42,7 +46,8 @@ mpc_status mpc_cuda_exec_upload(const mpc_cuda_exec *x, uint64_t step) {
     const uint8_t *slot = mpc_cuda_exec_slot(x, step);
     for (uint32_t i = 0; i < x->transfer_in_count; i++) {
         const mpc_cuda_transfer *t = &x->transfers_in[i];
-        int result = x->cuda->driver.cuMemcpyHtoDAsync_v2(t->device, slot + t->offset, (size_t)t->bytes, x->cuda->stream);
+        int result =
+            x->cuda->driver.cuMemcpyHtoDAsync_v2(t->device, slot + t->offset, (size_t)t->bytes, x->cuda->stream);
         if (result != 0) return mpc_cuda_error(x->cuda, x->sink, "cuMemcpyHtoDAsync", result);
     }
     return MPC_OK;
@@ -80,7 +85,8 @@ static const void *cuda_output(mpc_exec *e, uint32_t index) {
 static mpc_status cuda_step(mpc_exec *e) {
     mpc_cuda_exec *x = (mpc_cuda_exec *)e;
     if (x->begun - x->fetched >= e->ahead)
-        return mpc_error(x->sink, "E626", "%u steps are begun and none of their records fetched: the next one has no place", e->ahead);
+        return mpc_error(x->sink, "E626",
+                         "%u steps are begun and none of their records fetched: the next one has no place", e->ahead);
     mpc_status status = mpc_cuda_exec_upload(x, x->begun);
     if (status != MPC_OK) return status;
     int result = x->cuda->driver.cuGraphLaunch(x->graph, x->cuda->stream);
@@ -188,12 +194,14 @@ static mpc_status capture_step(mpc_cuda_exec *x) {
     return status;
 }
 
-mpc_exec *mpc_cuda_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options, const mpc_sink *sink) {
+mpc_exec *mpc_cuda_load(const mpc_program *program, mpc_store *store, const mpc_exec_options *options,
+                        const mpc_sink *sink) {
     static const mpc_exec_options defaults = {0};
     mpc_status status = MPC_NO_MEMORY;
     mpc_cuda_exec *x = mpc_alloc(sizeof *x);
     if (x) {
-        *x = (mpc_cuda_exec){.base.vtable = &cuda_vtable, .program = program, .store = store, .sink = sink, .arena = mpc_arena_create()};
+        *x = (mpc_cuda_exec){
+            .base.vtable = &cuda_vtable, .program = program, .store = store, .sink = sink, .arena = mpc_arena_create()};
         if (x->arena) status = mpc_cuda_exec_prepare(x, options ? options : &defaults);
         if (status == MPC_OK) status = capture_step(x);
         if (status == MPC_OK) status = mpc_cuda_exec_synchronize(x);

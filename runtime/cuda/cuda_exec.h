@@ -42,16 +42,16 @@ typedef struct mpc_cuda_exec {
     const mpc_sink *sink;
     mpc_arena *arena; /* tables, argument blocks */
     mpc_cuda_store *shared;
-    mpc_cuda *cuda;            /* shared->cuda */
-    mpc_cuda_arena *values;    /* NULL: separate buffers */
-    mpc_device_ptr *buffers;   /* address by buffer id */
+    mpc_cuda *cuda;                /* shared->cuda */
+    mpc_cuda_arena *values;        /* NULL: separate buffers */
+    mpc_device_ptr *buffers;       /* address by buffer id */
     MPC_ARRAY(mpc_device_ptr) own; /* allocations of this executor */
     MPC_ARRAY(void *) modules;
-    void **functions;          /* by kernel; the last is the gather kernel's */
+    void **functions; /* by kernel; the last is the gather kernel's */
     mpc_cuda_launch *launches;
     mpc_cuda_kernel_call gather_before, gather_after; /* control states before the step; outputs after it */
-    void *graph;               /* CUgraphExec of one step */
-    uint32_t compiled;         /* kernels that weren't in the cache */
+    void *graph;                                      /* CUgraphExec of one step */
+    uint32_t compiled;                                /* kernels that weren't in the cache */
     /* A slot holds, in pinned memory, the inputs of a step and its record: control states before it, outputs. */
     uint8_t *pinned;
     void **events; /* by slot: its record is complete */

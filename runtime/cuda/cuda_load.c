@@ -1,7 +1,7 @@
-/* Loading a CUDA program: where things lie, which code runs, with which arguments. A slot in pinned memory and two areas on the device
- * mirror each other: all inputs side by side, so that one copy brings a batch, and a staging area into which a kernel gathers the control
- * states before the step and the small outputs after it, so that one copy fetches a record. With separate buffers nothing lies side by
- * side, and each thing has its own copy. */
+/* Loading a CUDA program: where things lie, which code runs, with which arguments. A slot in pinned memory and two
+ * areas on the device mirror each other: all inputs side by side, so that one copy brings a batch, and a staging area
+ * into which a kernel gathers the control states before the step and the small outputs after it, so that one copy
+ * fetches a record. With separate buffers nothing lies side by side, and each thing has its own copy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,9 @@ enum {
 
 static uint64_t align256(uint64_t bytes) { return (bytes + 255) & ~(uint64_t)255; }
 
-static void *table(mpc_cuda_exec *x, size_t count, size_t size) { return mpc_arena_alloc(x->arena, (count + 1) * size); }
+static void *table(mpc_cuda_exec *x, size_t count, size_t size) {
+    return mpc_arena_alloc(x->arena, (count + 1) * size);
+}
 
 static const mpc_kernel gather_kernel = {
     .name = "k_gather",
@@ -34,8 +36,10 @@ static const mpc_kernel gather_kernel = {
             "    const char *const from = (const char *)a.p[0];\n"
             "    char *const to = (char *)a.p[1];\n"
             "    const int64_t bytes = a.n[0], words = bytes / 4;\n"
-            "    for (int64_t i = mpc_thread(); i < words; i += mpc_threads()) mpc_store4(to + 4 * i, mpc_load4(from + 4 * i));\n"
-            "    for (int64_t i = 4 * words + mpc_thread(); i < bytes; i += mpc_threads()) mpc_store1(to + i, mpc_load1(from + i));\n"
+            "    for (int64_t i = mpc_thread(); i < words; i += mpc_threads()) mpc_store4(to + 4 * i, mpc_load4(from + "
+            "4 * i));\n"
+            "    for (int64_t i = 4 * words + mpc_thread(); i < bytes; i += mpc_threads()) mpc_store1(to + i, "
+            "mpc_load1(from + i));\n"
             "    (void)count, (void)when;\n"
             "}\n",
     .pointer_count = 2,
@@ -49,7 +53,8 @@ static const mpc_kernel gather_kernel = {
 static uint64_t at_least_one(uint32_t n) { return n > 0 ? n : 1; }
 
 static uint64_t block_bytes(const mpc_kernel *k) {
-    uint64_t bytes = 16 + 8 * at_least_one(k->pointer_count) + 8 * at_least_one(k->int_count) + 4 * at_least_one(k->float_count);
+    uint64_t bytes =
+        16 + 8 * at_least_one(k->pointer_count) + 8 * at_least_one(k->int_count) + 4 * at_least_one(k->float_count);
     return (bytes + 7) & ~(uint64_t)7;
 }
 
@@ -57,7 +62,8 @@ static uint32_t blocks_of(const mpc_kernel_instance *i) { return i->blocks > 0 ?
 
 static mpc_device_ptr resolve(const mpc_cuda_exec *x, mpc_pointer p) { return x->buffers[p.buffer] + p.byte_offset; }
 
-static void write_block(const mpc_cuda_exec *x, const mpc_kernel *k, const mpc_kernel_instance *in, uint32_t first, uint8_t *out) {
+static void write_block(const mpc_cuda_exec *x, const mpc_kernel *k, const mpc_kernel_instance *in, uint32_t first,
+                        uint8_t *out) {
     const uint32_t blocks[] = {first, blocks_of(in)};
     memcpy(out, &in->units, 8);
     memcpy(out + 8, blocks, 8);
@@ -163,8 +169,9 @@ static mpc_status place_state(mpc_cuda_exec *x, uint32_t id) {
     const mpc_buffer *b = &x->program->buffers[id];
     const mpc_store_entry *entry = mpc_store_find(x->store, b->state, b->derived);
     if (!entry || entry->bytes != b->bytes || entry->type.format != b->type.format)
-        return mpc_error(x->sink, "E651", "state `%s` of this program is not among the states of the session, or has another shape there",
-                         b->state);
+        return mpc_error(
+            x->sink, "E651",
+            "state `%s` of this program is not among the states of the session, or has another shape there", b->state);
     x->buffers[id] = mpc_cuda_store_address(x->shared, entry->data);
     return MPC_OK;
 }
@@ -187,7 +194,8 @@ static mpc_status place_inputs(mpc_cuda_exec *x, uint64_t bytes, bool separate) 
     return status;
 }
 
-/* As on the cpu: the planner keeps inputs to the end of the step, so what lies inside an input's range is a view of it. */
+/* As on the cpu: the planner keeps inputs to the end of the step, so what lies inside an input's range is a view of it.
+ */
 static mpc_device_ptr place_value(const mpc_cuda_exec *x, const mpc_buffer *b) {
     const mpc_program *p = x->program;
     for (uint32_t i = 0; i < p->input_count; i++) {
@@ -257,7 +265,8 @@ static mpc_status load_code(mpc_cuda_exec *x, mpc_cubins *c) {
         x->compiled = mpc_cubins_compiled(c);
         if (status != MPC_OK) return status;
         if (result == 0) return MPC_OK;
-        if (attempt > 0 || result == RESULT_NO_MEMORY) return mpc_cuda_error(x->cuda, x->sink, "loading compiled kernels (cuModuleLoadData)", result);
+        if (attempt > 0 || result == RESULT_NO_MEMORY)
+            return mpc_cuda_error(x->cuda, x->sink, "loading compiled kernels (cuModuleLoadData)", result);
         unload_modules(x);
         mpc_cubins_forget(c, bad);
     }
@@ -293,7 +302,8 @@ static mpc_status make_code(mpc_cuda_exec *x, const mpc_exec_options *options) {
     return status;
 }
 
-mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, const mpc_exec_options *options, const mpc_sink *sink) {
+mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, const mpc_exec_options *options,
+                            const mpc_sink *sink) {
     static const mpc_exec_options defaults = {0};
     mpc_cuda *cuda = mpc_cuda_open_compiler(sink);
     if (!cuda) return MPC_FAILED;
@@ -304,7 +314,8 @@ mpc_status mpc_cuda_compile(const mpc_program *const *programs, uint32_t count, 
     if (status == MPC_OK) status = mpc_cubins_build(c);
     mpc_cubins_destroy(c);
     mpc_cuda_close(cuda);
-    return status == MPC_NO_MEMORY ? mpc_error(sink, "E901", "there isn't enough memory to compile the kernels") : status;
+    return status == MPC_NO_MEMORY ? mpc_error(sink, "E901", "there isn't enough memory to compile the kernels")
+                                   : status;
 }
 
 /* ---- calls ---- */
@@ -324,7 +335,9 @@ static mpc_status make_call(mpc_cuda_exec *x, const mpc_launch *l, table_writer 
                                    .when = l->has_when ? resolve(x, l->when) : 0};
     uint8_t *to = k->segmented ? w->host + w->at : NULL;
     if (!k->segmented) {
-        if (l->instance_count != 1) return mpc_error(x->sink, "E610", "kernel %s takes one instance, launch %s has %u", k->name, l->name, l->instance_count);
+        if (l->instance_count != 1)
+            return mpc_error(x->sink, "E610", "kernel %s takes one instance, launch %s has %u", k->name, l->name,
+                             l->instance_count);
         to = call->block = mpc_arena_alloc(x->arena, (size_t)bytes);
         if (!to) return MPC_NO_MEMORY;
     } else {
@@ -354,7 +367,8 @@ static mpc_status make_launch(mpc_cuda_exec *x, uint32_t index, table_writer *w,
     const mpc_launch *l = &x->program->launches[index];
     mpc_cuda_launch *out = &x->launches[index];
     if (l->kind == MPC_LAUNCH_CONV || (l->has_when && l->kind != MPC_LAUNCH_KERNEL))
-        return mpc_error(x->sink, "E610", "the cuda device has no kernel for launch %s (%s)", l->name, l->op ? l->op : "?");
+        return mpc_error(x->sink, "E610", "the cuda device has no kernel for launch %s (%s)", l->name,
+                         l->op ? l->op : "?");
     if (l->kind == MPC_LAUNCH_COPY) {
         out->copy_to = resolve(x, l->copy_to);
         out->copy_from = resolve(x, l->copy_from);
@@ -368,7 +382,8 @@ static mpc_status make_launch(mpc_cuda_exec *x, uint32_t index, table_writer *w,
     return has_kernel(l) ? make_call(x, l, w, &out->kernel) : MPC_OK;
 }
 
-static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather_piece *pieces, uint32_t count, table_writer *w, mpc_cuda_kernel_call *call) {
+static mpc_status make_gather(mpc_cuda_exec *x, const mpc_cuda_gather_piece *pieces, uint32_t count, table_writer *w,
+                              mpc_cuda_kernel_call *call) {
     uint64_t bytes = block_bytes(&gather_kernel);
     if (count == 0) return MPC_OK;
     *call = (mpc_cuda_kernel_call){.function = x->functions[x->program->kernel_count],
@@ -400,8 +415,8 @@ static uint32_t list_control(const mpc_cuda_exec *x, mpc_device_ptr staging, mpc
         uint8_t *from = p->host > begin ? p->host : begin, *p_end = p->host + p->bytes, *end = begin + bytes;
         if (p_end < end) end = p_end;
         if (from >= end) continue;
-        out[count++] = (mpc_cuda_gather_piece){p->device + (mpc_device_ptr)(from - p->host), staging + (mpc_device_ptr)(from - begin),
-                                         (uint64_t)(end - from)};
+        out[count++] = (mpc_cuda_gather_piece){p->device + (mpc_device_ptr)(from - p->host),
+                                               staging + (mpc_device_ptr)(from - begin), (uint64_t)(end - from)};
     }
     return count;
 }
@@ -473,14 +488,18 @@ static bool writes_state(const mpc_program *p, const mpc_launch *l) {
 }
 
 static mpc_status tune_launch(mpc_cuda_exec *x, uint32_t index) {
-    const mpc_launch *l = &x->program->launches[index];
     mpc_cuda_launch *out = &x->launches[index];
     epilogue e = {x, &out->kernel};
     bool has_epilogue = out->kernel.function != NULL;
-    return mpc_cuda_matmul_tune(out->matmul, &out->matmul_buffers, has_epilogue ? run_epilogue : NULL, l->instance_count > 0 ? &e : NULL);
+    mpc_status status = mpc_cuda_matmul_tune(out->matmul, &out->matmul_buffers, has_epilogue ? run_epilogue : NULL,
+                                             has_epilogue ? &e : NULL);
+    if (status != MPC_OK) return status;
+    return mpc_cuda_matmul_run(
+        out->matmul, &out->matmul_buffers); /* a choice that was known loads its code now, not under capture */
 }
 
-/* Candidates are timed on whatever lies in the buffers. A product that writes a state in place would change it: states are put back. */
+/* Candidates are timed on whatever lies in the buffers. A product that writes a state in place would change it: states
+ * are put back. */
 static mpc_status tune(mpc_cuda_exec *x) {
     mpc_status status = MPC_OK;
     bool saved = false;

@@ -1,6 +1,6 @@
-/* One step launch by launch: to find the first value that isn't finite, or to time each launch. The replay takes the inputs and the
- * control states from the current record's slot, where they stayed; afterwards the control states are what they were, and since a
- * stopped step moves no other state, it leaves no trace. */
+/* One step launch by launch: to find the first value that isn't finite, or to time each launch. The replay takes the
+ * inputs and the control states from the current record's slot, where they stayed; afterwards the control states are
+ * what they were, and since a stopped step moves no other state, it leaves no trace. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -42,7 +42,8 @@ static mpc_status move_control(const mpc_cuda_exec *x, uint8_t *to, const uint8_
         size_t at = (size_t)(first - begin), size = (size_t)(end - first);
         int result = to ? x->cuda->driver.cuMemcpyDtoHAsync_v2(to + at, device, size, x->cuda->stream)
                         : x->cuda->driver.cuMemcpyHtoDAsync_v2(device, from + at, size, x->cuda->stream);
-        if (result != 0) return mpc_cuda_error(x->cuda, x->sink, to ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", result);
+        if (result != 0)
+            return mpc_cuda_error(x->cuda, x->sink, to ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync", result);
     }
     return mpc_cuda_exec_synchronize(x);
 }
@@ -138,8 +139,10 @@ mpc_status mpc_cuda_profile(mpc_exec *e, mpc_launch_time *times, uint32_t count)
     mpc_cuda_exec *x = (mpc_cuda_exec *)e;
     const mpc_cuda_driver *d = &x->cuda->driver;
     uint32_t launches = x->program->launch_count;
-    if (count != launches) return mpc_error(x->sink, "E626", "a profile of %u launches was asked for, the step has %u", count, launches);
-    if (x->begun - x->fetched >= e->ahead) return mpc_error(x->sink, "E626", "fetch the records of the steps that are begun before a profile");
+    if (count != launches)
+        return mpc_error(x->sink, "E626", "a profile of %u launches was asked for, the step has %u", count, launches);
+    if (x->begun - x->fetched >= e->ahead)
+        return mpc_error(x->sink, "E626", "fetch the records of the steps that are begun before a profile");
     void **events = mpc_alloc((launches + 1) * sizeof *events);
     mpc_status status = events ? MPC_OK : mpc_error(x->sink, "E901", "there isn't enough memory for a profile");
     uint32_t made = 0;

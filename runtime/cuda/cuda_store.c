@@ -1,6 +1,6 @@
-/* States on the GPU in the store's own layout: one block, moved whole (with separate buffers one block per state). The first executor of
- * a store makes it, the last one or the store itself, whoever goes later, ends it; so an executor may outlive its store. Everything is
- * enqueued on the one stream, behind the steps that were begun. */
+/* States on the GPU in the store's own layout: one block, moved whole (with separate buffers one block per state). The
+ * first executor of a store makes it, the last one or the store itself, whoever goes later, ends it; so an executor may
+ * outlive its store. Everything is enqueued on the one stream, behind the steps that were begun. */
 #include "runtime/cuda/cuda_store.h"
 
 #include <string.h>
@@ -14,9 +14,11 @@ static double gib(uint64_t bytes) { return (double)bytes / (double)(1ull << 30);
 
 /* ---- memory ---- */
 
-static mpc_status tell_memory(const mpc_cuda *cuda, uint64_t bytes, const char *what, uint64_t available, const mpc_sink *sink) {
+static mpc_status tell_memory(const mpc_cuda *cuda, uint64_t bytes, const char *what, uint64_t available,
+                              const mpc_sink *sink) {
     return mpc_error(sink, "E623",
-                     "%s need %.2f GiB of GPU memory; %s has %.2f GiB free of %.2f GiB: use a smaller batch with accumulate, or a lower "
+                     "%s need %.2f GiB of GPU memory; %s has %.2f GiB free of %.2f GiB: use a smaller batch with "
+                     "accumulate, or a lower "
                      "precision, or end other programs on the GPU",
                      what, gib(bytes), cuda->name, gib(available), gib(cuda->memory_total));
 }

@@ -1,4 +1,5 @@
-/* The store's states in GPU memory, and what all executors of a store share there: the opened device, the library's workspace, arenas. */
+/* The store's states in GPU memory, and what all executors of a store share there: the opened device, the library's
+ * workspace, arenas. */
 #ifndef MPC_RUNTIME_CUDA_STORE_H
 #define MPC_RUNTIME_CUDA_STORE_H
 
@@ -34,8 +35,9 @@ typedef struct mpc_cuda_need { /* bytes that an executor is going to allocate: a
     uint64_t arena, own;
 } mpc_cuda_need;
 
-/* The mirror of `store`, made by the first call (with states as they are in the store) and given to the store; adds a user. `separate`:
- * each state has an allocation of its own. Release with mpc_cuda_store_release. NULL after a diagnostic. */
+/* The mirror of `store`, made by the first call (with states as they are in the store) and given to the store; adds a
+ * user. `separate`: each state has an allocation of its own. Release with mpc_cuda_store_release. NULL after a
+ * diagnostic. */
 mpc_cuda_store *mpc_cuda_store_get(mpc_store *store, bool separate, mpc_cuda_need need, const mpc_sink *sink);
 void mpc_cuda_store_release(mpc_cuda_store *s);
 /* Where the state at this place of the store is on the device. */

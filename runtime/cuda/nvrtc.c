@@ -1,6 +1,6 @@
-/* NVRTC behind two functions: open the library, compile one text. Options are the same everywhere, since bits depend on them: no
- * contraction, no fast-math. The library speaks through a log; with --ptxas-options=-v it also holds, kernel by kernel, the registers
- * and spills, which is where the report comes from. */
+/* NVRTC behind two functions: open the library, compile one text. Options are the same everywhere, since bits depend on
+ * them: no contraction, no fast-math. The library speaks through a log; with --ptxas-options=-v it also holds, kernel
+ * by kernel, the registers and spills, which is where the report comes from. */
 #include "runtime/cuda/nvrtc.h"
 
 #include <stdio.h>
@@ -24,7 +24,8 @@ struct mpc_dl *mpc_nvrtc_open(mpc_nvrtc_api *api, int driver_version, int *versi
 #undef SYMBOL
     };
     bool old = driver_version > 0 && driver_version < 13000;
-    mpc_dl *dl = mpc_dl_open(old ? names12 : names, symbols, sizeof symbols / sizeof *symbols, api, reason, reason_size);
+    mpc_dl *dl =
+        mpc_dl_open(old ? names12 : names, symbols, sizeof symbols / sizeof *symbols, api, reason, reason_size);
     if (!dl) return NULL;
     int major = 0, minor = 0, result = api->nvrtcVersion(&major, &minor);
     *version = major * 1000 + minor * 10;
@@ -90,19 +91,23 @@ static bool take(const mpc_nvrtc_api *api, void *program, getter g, mpc_str *out
 
 static void take_log(const mpc_nvrtc_api *api, void *program, mpc_str *log) {
     mpc_str text = {0}, ignored = {0};
-    if (take(api, program, (getter){"nvrtcGetProgramLog", api->nvrtcGetProgramLogSize, api->nvrtcGetProgramLog}, &text, &ignored))
+    if (take(api, program, (getter){"nvrtcGetProgramLog", api->nvrtcGetProgramLogSize, api->nvrtcGetProgramLog}, &text,
+             &ignored))
         mpc_str_append(log, mpc_str_cstr(&text)); /* up to its final zero */
     mpc_str_free(&text);
     mpc_str_free(&ignored);
 }
 
-static bool compile_program(const mpc_nvrtc_api *api, void *program, int capability, mpc_nvrtc_output kind, mpc_str *out, mpc_str *log) {
+static bool compile_program(const mpc_nvrtc_api *api, void *program, int capability, mpc_nvrtc_output kind,
+                            mpc_str *out, mpc_str *log) {
     char architecture[48];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", kind == MPC_NVRTC_PTX ? "compute" : "sm", capability);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", kind == MPC_NVRTC_PTX ? "compute" : "sm",
+             capability);
     const char *options[FIXED_OPTIONS + 1] = {architecture};
     int count = 1;
     for (int i = 0; i < FIXED_OPTIONS; i++)
-        if (kind == MPC_NVRTC_CUBIN || strncmp(fixed_options[i], "--ptxas", 7) != 0) options[count++] = fixed_options[i];
+        if (kind == MPC_NVRTC_CUBIN || strncmp(fixed_options[i], "--ptxas", 7) != 0)
+            options[count++] = fixed_options[i];
     int result = api->nvrtcCompileProgram(program, count, options);
     take_log(api, program, log);
     if (!say(api, "nvrtcCompileProgram", result, log)) return false;
@@ -111,16 +116,17 @@ static bool compile_program(const mpc_nvrtc_api *api, void *program, int capabil
     return take(api, program, g, out, log);
 }
 
-bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_output kind, mpc_str *out,
-                       mpc_str *log) {
+bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_output kind,
+                       mpc_str *out, mpc_str *log) {
     mpc_str text = {0};
     void *program = NULL;
     bool ok = write_source(source, &text);
     if (!ok) mpc_str_append(log, "out of memory\n");
     const char *headers[] = {source->device_header}, *names[] = {"mpc_device.h"};
     int header_count = source->device_header ? 1 : 0;
-    ok = ok && say(api, "nvrtcCreateProgram",
-                   api->nvrtcCreateProgram(&program, mpc_str_cstr(&text), "kernels.cu", header_count, headers, names), log);
+    ok = ok &&
+         say(api, "nvrtcCreateProgram",
+             api->nvrtcCreateProgram(&program, mpc_str_cstr(&text), "kernels.cu", header_count, headers, names), log);
     ok = ok && compile_program(api, program, capability, kind, out, log);
     if (program) (void)api->nvrtcDestroyProgram(&program);
     mpc_str_free(&text);
@@ -129,31 +135,36 @@ bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source,
 
 /* ---- whole programs, for people ---- */
 
-static mpc_status compile_all(const mpc_program *program, int capability, mpc_nvrtc_output kind, const mpc_sink *sink, mpc_str *out,
-                              mpc_str *log) {
+static mpc_status compile_all(const mpc_program *program, int capability, mpc_nvrtc_output kind, const mpc_sink *sink,
+                              mpc_str *out, mpc_str *log) {
     char reason[256];
     mpc_nvrtc_api api = {0};
     int version = 0;
     mpc_dl *dl = mpc_nvrtc_open(&api, 0, &version, reason, sizeof reason);
-    if (!dl) return mpc_error(sink, "E620", "NVRTC, the compiler of CUDA kernels, wasn't found (libnvrtc.so.13 or .12): %s", reason);
+    if (!dl)
+        return mpc_error(sink, "E620", "NVRTC, the compiler of CUDA kernels, wasn't found (libnvrtc.so.13 or .12): %s",
+                         reason);
     const mpc_kernel **kernels = mpc_alloc((program->kernel_count + 1) * sizeof *kernels);
     mpc_status status = kernels ? MPC_OK : MPC_NO_MEMORY;
     for (uint32_t i = 0; kernels && i < program->kernel_count; i++) kernels[i] = &program->kernels[i];
     mpc_nvrtc_source source = {program->prelude, program->device_header, kernels, program->kernel_count};
     if (status == MPC_OK && !mpc_nvrtc_compile(&api, &source, capability, kind, out, log)) {
         const char *said = mpc_str_cstr(log);
-        status = mpc_error(sink, "E625", "NVRTC %d.%d refused generated kernels for compute capability %d.%d; it said: %.*s", version / 1000,
-                           version % 1000 / 10, capability / 10, capability % 10, (int)strnlen(said, 600), said);
+        status = mpc_error(
+            sink, "E625", "NVRTC %d.%d refused generated kernels for compute capability %d.%d; it said: %.*s",
+            version / 1000, version % 1000 / 10, capability / 10, capability % 10, (int)strnlen(said, 600), said);
     }
     mpc_free(kernels);
     mpc_dl_close(dl);
     return status;
 }
 
-mpc_status mpc_nvrtc_assemble(const mpc_program *program, int capability, mpc_nvrtc_output kind, mpc_str *out, const mpc_sink *sink) {
+mpc_status mpc_nvrtc_assemble(const mpc_program *program, int capability, mpc_nvrtc_output kind, mpc_str *out,
+                              const mpc_sink *sink) {
     mpc_str log = {0};
     mpc_status status = compile_all(program, capability, kind, sink, out, &log);
-    while (kind == MPC_NVRTC_PTX && out->length > 0 && out->data[out->length - 1] == 0) out->length--; /* it counts its final zero */
+    while (kind == MPC_NVRTC_PTX && out->length > 0 && out->data[out->length - 1] == 0)
+        out->length--; /* it counts its final zero */
     mpc_str_free(&log);
     return status;
 }
@@ -164,7 +175,8 @@ static mpc_kernel_report *find_report(const mpc_program *program, const char *li
     name += strlen("entry function '");
     size_t length = strcspn(name, "'");
     for (uint32_t i = 0; i < program->kernel_count; i++)
-        if (strncmp(program->kernels[i].name, name, length) == 0 && program->kernels[i].name[length] == 0) return &reports[i];
+        if (strncmp(program->kernels[i].name, name, length) == 0 && program->kernels[i].name[length] == 0)
+            return &reports[i];
     return NULL;
 }
 
@@ -188,7 +200,8 @@ static void read_line(const char *line, mpc_kernel_report *r) {
     r->constant_bytes = number_before(line, " bytes cmem");
 }
 
-mpc_status mpc_nvrtc_report(const mpc_program *program, int capability, mpc_kernel_report *reports, const mpc_sink *sink) {
+mpc_status mpc_nvrtc_report(const mpc_program *program, int capability, mpc_kernel_report *reports,
+                            const mpc_sink *sink) {
     mpc_str log = {0}, cubin = {0};
     memset(reports, 0, program->kernel_count * sizeof *reports);
     mpc_status status = compile_all(program, capability, MPC_NVRTC_CUBIN, sink, &cubin, &log);

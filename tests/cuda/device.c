@@ -1,5 +1,5 @@
-/* Opening the cuda device where something is missing: one line that says what is needed, what is there and what to do. Each case is a
- * process of its own, since the stand-in reads its environment once. */
+/* Opening the cuda device where something is missing: one line that says what is needed, what is there and what to do.
+ * Each case is a process of its own, since the stand-in reads its environment once. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,16 +43,17 @@ static void too_little_memory_is_told_with_both_figures(void) {
     CHECK(mpc_diag_list_count(s.f.diags) == 1);
     const mpc_diag *d = mpc_diag_list_get(s.f.diags, 0);
     CHECK_STR(d->code, "E623");
-    CHECK_MSG(strstr(d->message, "need 0.05 GiB") && strstr(d->message, "0.03 GiB free") && strstr(d->message, "smaller batch"), "%s",
-              d->message);
+    CHECK_MSG(strstr(d->message, "need 0.05 GiB") && strstr(d->message, "0.03 GiB free") &&
+                  strstr(d->message, "smaller batch"),
+              "%s", d->message);
     fixture_destroy(&s.f);
 }
 
 static void what_was_found_is_described(void) {
     mpc_str text = {0};
     mpc_cuda_describe(&text);
-    CHECK_MSG(strstr(mpc_str_cstr(&text), "compute capability 9.0, 132 SMs, 2 GiB\n") && strstr(mpc_str_cstr(&text), "NVRTC 13.") &&
-                  strstr(mpc_str_cstr(&text), "cuBLASLt 13."),
+    CHECK_MSG(strstr(mpc_str_cstr(&text), "compute capability 9.0, 132 SMs, 2 GiB\n") &&
+                  strstr(mpc_str_cstr(&text), "NVRTC 13.") && strstr(mpc_str_cstr(&text), "cuBLASLt 13."),
               "%s", mpc_str_cstr(&text));
     mpc_str_free(&text);
 }

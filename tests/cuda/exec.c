@@ -1,5 +1,6 @@
-/* The cuda executor on a small program: values, states on the device, records in order while steps run ahead, the calls of a step, the
- * search for values that aren't finite, profiles. Runs on the stand-in of the CUDA libraries, or on a GPU. */
+/* The cuda executor on a small program: values, states on the device, records in order while steps run ahead, the calls
+ * of a step, the search for values that aren't finite, profiles. Runs on the stand-in of the CUDA libraries, or on a
+ * GPU. */
 #include "tests/cuda/step_program.h"
 
 static char trace_path[] = "/tmp/mpc-trace-XXXXXX", cache[] = "/tmp/mpc-test-XXXXXX"; /* one compilation for all */
@@ -78,7 +79,8 @@ static void read_calls(long from, mpc_str *calls) {
     if (!file || fseek(file, from, SEEK_SET) != 0) return;
     while (fgets(line, sizeof line, file)) {
         line[strcspn(line, " \n")] = 0;
-        if (strncmp(line, "cu", 2) != 0 || strcmp(line, "cuEventQuery") == 0 || strcmp(line, "cuEventSynchronize") == 0) continue;
+        if (strncmp(line, "cu", 2) != 0 || strcmp(line, "cuEventQuery") == 0 || strcmp(line, "cuEventSynchronize") == 0)
+            continue;
         mpc_str_printf(calls, "%s\n", line);
     }
     fclose(file);
@@ -175,7 +177,8 @@ static void memory_is_reported(void) {
     CHECK(e != NULL);
     if (!e) return;
     mpc_exec_memory(e, &report);
-    CHECK(report.state_bytes >= 4004 && report.arena_bytes == s.f.program.arena_bytes && report.workspace_bytes > MPC_CUDA_WORKSPACE);
+    CHECK(report.state_bytes >= 4004 && report.arena_bytes == s.f.program.arena_bytes &&
+          report.workspace_bytes > MPC_CUDA_WORKSPACE);
     CHECK(report.by_class[MPC_BUF_ACTIVATION][MPC_FMT_f32] == 4 * 4000);
     e->vtable->destroy(e);
     fixture_destroy(&s.f);

@@ -1,5 +1,6 @@
-/* Every call of the CUDA libraries fails in turn, through loading, steps, a replay and a profile: each time a clear message or a right
- * result, never a crash or a leak. Each round is a process of its own, since the stand-in reads its environment once. */
+/* Every call of the CUDA libraries fails in turn, through loading, steps, a replay and a profile: each time a clear
+ * message or a right result, never a crash or a leak. Each round is a process of its own, since the stand-in reads its
+ * environment once. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* With the real NVRTC: kernels are found one by one whoever compiled them, damage is repaired, a warm cache compiles nothing, errors
- * say what the compiler said, reports name registers. No GPU is needed. */
+/* With the real NVRTC: kernels are found one by one whoever compiled them, damage is repaired, a warm cache compiles
+ * nothing, errors say what the compiler said, reports name registers. No GPU is needed. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,12 +29,15 @@ static void make_program(void) {
     program.device_header = mpc_text_cuda_device_h;
     for (int i = 0; i < KERNELS; i++) {
         snprintf(names[i], sizeof names[i], "k_%016x", i);
-        snprintf(texts[i], sizeof texts[i],
-                 "MPC_KERNEL(%s, 128, 2, 1, 1) {\n    const float *x = (const float *)args.p[0];\n    float *y = (float *)args.p[1];\n"
-                 "    for (int64_t i = mpc_thread(); i < args.units; i += mpc_threads()) y[i] = x[i] * args.f[0] + %d.0f;\n"
-                 "    (void)when;\n}\n",
-                 names[i], i);
-        kernels[i] = (mpc_kernel){.name = names[i], .text = texts[i], .pointer_count = 2, .int_count = 1, .float_count = 1, .threads = 128};
+        snprintf(
+            texts[i], sizeof texts[i],
+            "MPC_KERNEL(%s, 128, 2, 1, 1) {\n    const float *x = (const float *)args.p[0];\n    float *y = (float "
+            "*)args.p[1];\n"
+            "    for (int64_t i = mpc_thread(); i < args.units; i += mpc_threads()) y[i] = x[i] * args.f[0] + %d.0f;\n"
+            "    (void)when;\n}\n",
+            names[i], i);
+        kernels[i] = (mpc_kernel){
+            .name = names[i], .text = texts[i], .pointer_count = 2, .int_count = 1, .float_count = 1, .threads = 128};
     }
 }
 
@@ -66,7 +69,11 @@ static void kernels_are_found_whoever_compiled_them(void) {
         char *content = NULL;
         uint64_t bytes = 0;
         CHECK(mpc_cubins_read(c, mpc_cubins_file_of(c, i), &content, &bytes) == MPC_OK);
-        CHECK(content && bytes > 64 && memcmp(content, "\x7f" "ELF", 4) == 0);
+        CHECK(content && bytes > 64 &&
+              memcmp(content,
+                     "\x7f"
+                     "ELF",
+                     4) == 0);
         CHECK(content && memmem(content, bytes, kernels[i].name, strlen(kernels[i].name)) != NULL);
         mpc_free(content);
     }
@@ -152,7 +159,8 @@ static void refused_text_says_why(void) {
 static void reports_name_registers(void) {
     mpc_kernel_report reports[KERNELS];
     CHECK(mpc_nvrtc_report(&program, CAPABILITY, reports, &sink) == MPC_OK);
-    for (int i = 0; i < KERNELS; i++) CHECK_MSG(reports[i].registers >= 8 && reports[i].spill_bytes == 0, "%u", reports[i].registers);
+    for (int i = 0; i < KERNELS; i++)
+        CHECK_MSG(reports[i].registers >= 8 && reports[i].spill_bytes == 0, "%u", reports[i].registers);
     mpc_str ptx = {0};
     CHECK(mpc_nvrtc_assemble(&program, CAPABILITY, MPC_NVRTC_PTX, &ptx, &sink) == MPC_OK);
     CHECK(strstr(mpc_str_cstr(&ptx), ".target sm_90") && strlen(mpc_str_cstr(&ptx)) == ptx.length);
@@ -170,7 +178,7 @@ static void failing_memory_is_survived(void) {
         mpc_cubins_destroy(c);
         if (status == MPC_OK) return;
     }
-    CHECK(!"sixty allocations and no success");
+    CHECK_MSG(false, "sixty allocations and no success");
 }
 
 static bool is_real(void) { /* the stand-in takes its place where the loader's path says so */
@@ -197,7 +205,8 @@ int main(void) {
     reports_name_registers();
     failing_memory_is_survived();
     no_temporary_files_are_left();
-    for (size_t i = 0; i < mpc_diag_list_count(diags) && check_failures; i++) fprintf(stderr, "%s\n", mpc_diag_list_get(diags, i)->message);
+    for (size_t i = 0; i < mpc_diag_list_count(diags) && check_failures; i++)
+        fprintf(stderr, "%s\n", mpc_diag_list_get(diags, i)->message);
     mpc_diag_list_destroy(diags);
     mpc_dl_close(dl);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);

@@ -1,5 +1,5 @@
-/* A small program in CUDA text, for tests of the executor: attempts += 1 (one instance by value), y = 2 x and y2 = 3 x (two segments of
- * one launch), w += y2 in odd steps, copy = y2. */
+/* A small program in CUDA text, for tests of the executor: attempts += 1 (one instance by value), y = 2 x and y2 = 3 x
+ * (two segments of one launch), w += y2 in odd steps, copy = y2. */
 #ifndef MPC_TESTS_CUDA_STEP_PROGRAM_H
 #define MPC_TESTS_CUDA_STEP_PROGRAM_H
 
@@ -16,20 +16,20 @@ static const char count_text[] = "MPC_KERNEL(k_count, 32, 2, 1, 1) {\n"
                                  "    *c += 1;\n"
                                  "    *(uint8_t *)p[1] = (uint8_t)(*c & 1);\n"
                                  "}\n";
-static const char scale_text[] =
-    "MPC_SEGMENTED(k_scale, 64, 2, 1, 1) {\n"
-    "    MPC_ENTER_SEGMENT\n"
-    "    const float *const x = (const float *)p[0];\n"
-    "    float *const y = (float *)p[1];\n"
-    "    for (int64_t i = (int64_t)block * 64 + mpc_thread(); i < units; i += (int64_t)blocks * 64) y[i] = x[i] * f[0];\n"
-    "}\n";
-static const char add_text[] =
-    "MPC_KERNEL(k_add, 64, 2, 1, 1) {\n"
-    "    MPC_ENTER\n"
-    "    float *const w = (float *)p[0];\n"
-    "    const float *const y = (const float *)p[1];\n"
-    "    for (int64_t i = (int64_t)block * 64 + mpc_thread(); i < units; i += (int64_t)blocks * 64) w[i] = w[i] + y[i];\n"
-    "}\n";
+static const char scale_text[] = "MPC_SEGMENTED(k_scale, 64, 2, 1, 1) {\n"
+                                 "    MPC_ENTER_SEGMENT\n"
+                                 "    const float *const x = (const float *)p[0];\n"
+                                 "    float *const y = (float *)p[1];\n"
+                                 "    for (int64_t i = (int64_t)block * 64 + mpc_thread(); i < units; i += "
+                                 "(int64_t)blocks * 64) y[i] = x[i] * f[0];\n"
+                                 "}\n";
+static const char add_text[] = "MPC_KERNEL(k_add, 64, 2, 1, 1) {\n"
+                               "    MPC_ENTER\n"
+                               "    float *const w = (float *)p[0];\n"
+                               "    const float *const y = (const float *)p[1];\n"
+                               "    for (int64_t i = (int64_t)block * 64 + mpc_thread(); i < units; i += "
+                               "(int64_t)blocks * 64) w[i] = w[i] + y[i];\n"
+                               "}\n";
 
 typedef struct step_program {
     fixture f;
@@ -46,13 +46,17 @@ static int64_t states_length;
 
 static inline mpc_builder *make_states(mpc_context *ctx) {
     mpc_builder *b = mpc_builder_create(ctx, "states");
-    mpc_type_id i32 = mpc_type_make(ctx, MPC_FMT_i32, 0, NULL), f32 = mpc_type_make(ctx, MPC_FMT_f32, 1, &states_length);
-    mpc_build_state(b, "w", f32, (mpc_attr_arg[]){MPC_A_STR("name", "w"), MPC_A_STR("init", "ones"), MPC_A_STR("role", "param")}, 3);
-    mpc_build_state(b, "step.attempts", i32, (mpc_attr_arg[]){MPC_A_STR("name", "step.attempts"), MPC_A_STR("role", "counter")}, 2);
+    mpc_type_id i32 = mpc_type_make(ctx, MPC_FMT_i32, 0, NULL),
+                f32 = mpc_type_make(ctx, MPC_FMT_f32, 1, &states_length);
+    mpc_build_state(b, "w", f32,
+                    (mpc_attr_arg[]){MPC_A_STR("name", "w"), MPC_A_STR("init", "ones"), MPC_A_STR("role", "param")}, 3);
+    mpc_build_state(b, "step.attempts", i32,
+                    (mpc_attr_arg[]){MPC_A_STR("name", "step.attempts"), MPC_A_STR("role", "counter")}, 2);
     return b;
 }
 
-static inline mpc_launch *add_step_launch(step_program *s, const char *name, uint32_t kernel, mpc_kernel_instance *instances, uint32_t count) {
+static inline mpc_launch *add_step_launch(step_program *s, const char *name, uint32_t kernel,
+                                          mpc_kernel_instance *instances, uint32_t count) {
     mpc_launch *l = add_launch(&s->f, count ? MPC_LAUNCH_KERNEL : MPC_LAUNCH_COPY, name);
     l->kernel = kernel;
     l->instances = instances;
@@ -84,7 +88,8 @@ static inline void fill_instances(step_program *s) {
     s->floats[0] = 2;
     s->floats[1] = 3;
     for (int i = 0; i < 2; i++)
-        s->scale[i] = (mpc_kernel_instance){.pointers = &s->pointers[2 * i], .floats = &s->floats[i], .units = s->n, .blocks = (uint32_t)(3 - i)};
+        s->scale[i] = (mpc_kernel_instance){
+            .pointers = &s->pointers[2 * i], .floats = &s->floats[i], .units = s->n, .blocks = (uint32_t)(3 - i)};
     s->count[0] = (mpc_kernel_instance){.pointers = &s->pointers[4], .units = 1, .blocks = 1};
     s->add[0] = (mpc_kernel_instance){.pointers = &s->pointers[6], .units = s->n, .blocks = 2};
 }
@@ -104,7 +109,8 @@ static inline void make_program(step_program *s, int64_t n) {
     s->odd = add_buffer(f, "odd", MPC_FMT_bool, 1);
     s->counter = add_state(f, "step.attempts", MPC_FMT_none, MPC_FMT_i32, 1);
     s->w = add_state(f, "w", MPC_FMT_none, MPC_FMT_f32, n);
-    s->kernels[0] = (mpc_kernel){.name = "k_scale", .text = scale_text, .pointer_count = 2, .float_count = 1, .threads = 64, .segmented = true};
+    s->kernels[0] = (mpc_kernel){
+        .name = "k_scale", .text = scale_text, .pointer_count = 2, .float_count = 1, .threads = 64, .segmented = true};
     s->kernels[1] = (mpc_kernel){.name = "k_count", .text = count_text, .pointer_count = 2, .threads = 32};
     s->kernels[2] = (mpc_kernel){.name = "k_add", .text = add_text, .pointer_count = 2, .threads = 64};
     f->program.kernels = s->kernels;
@@ -120,7 +126,8 @@ static inline void make_program(step_program *s, int64_t n) {
     CHECK(mpc_store_init(f->store, 1) == MPC_OK);
 }
 
-/* The stand-in keeps the stacks of its threads as long as it is loaded: to a leak checker they are lost when it is closed. */
+/* The stand-in keeps the stacks of its threads as long as it is loaded: to a leak checker they are lost when it is
+ * closed. */
 static inline void keep_libraries(void) { (void)dlopen("libcuda.so.1", RTLD_NOW | RTLD_NODELETE); }
 
 /* `cache`: NULL: the fixture's, which is empty. */
