@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "codegen/cg.h"
 
-enum { THREADS = 256, MOST_PACKS = 32 };
+enum { THREADS = 256, MOST_PACKS = 8 };
 
 /* Columns a thread adds side by side: 16 bytes. */
 static unsigned width_of(const mpc_cg_fold *f) {

@@ -119,11 +119,28 @@ typedef struct test_case {
     uint32_t number; /* in both batches */
 } test_case;
 
+static bool silent;
 static void show(void *user, const mpc_diag *d) {
     (void)user;
-    fprintf(stderr, "%s: %s\n", d->code, d->message);
+    if (!silent) fprintf(stderr, "%s: %s\n", d->code, d->message);
 }
 static const mpc_sink sink = {show, NULL};
+
+/* Whichever allocation fails: no program, and nothing worse. */
+static void check_failing_memory(const mpc_graph *low) {
+    uint64_t n = 1;
+    silent = true;
+    for (mpc_program *p = NULL; p == NULL && n < 5000; n++) {
+        mpc_alloc_fail_after(n);
+        p = mpc_codegen(low, &(mpc_codegen_options){MPC_TARGET_CUDA});
+        mpc_alloc_fail_after(0);
+        if (p == NULL) continue;
+        mpc_program_destroy(p);
+        break;
+    }
+    silent = false;
+    CHECK_MSG(n > 20 && n < 5000, "%llu allocations", (unsigned long long)n);
+}
 
 static void make_case(test_case *t, const group *g) {
     *t = (test_case){.group = g, .sources = mpc_sources_create()};
@@ -141,6 +158,8 @@ static void make_case(test_case *t, const group *g) {
         t->cuda = mpc_codegen(low, &(mpc_codegen_options){MPC_TARGET_CUDA});
     }
     CHECK_MSG(t->c != NULL && t->cuda != NULL, "%s", g->name);
+    if (low != NULL && (strstr(g->name, "norm by") != NULL || strcmp(g->name, "updates") == 0))
+        check_failing_memory(low);
     mpc_graph_destroy(low);
     mpc_graph_destroy(graph);
     mpc_str_free(&text);
