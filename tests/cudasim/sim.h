@@ -38,8 +38,8 @@ CUDASIM_EXPORT int cudasim_enqueue(void *stream, int (*run)(void *data), const v
 /* Is the stream being captured? (Calls that synchronise must fail then.) */
 CUDASIM_EXPORT bool cudasim_is_capturing(void *stream);
 
-/* Host address of `bytes` bytes at a device address; NULL where they are not wholly inside one live allocation (a
- * message with MPC_CUDASIM_VERBOSE), or `device` is 0. */
+/* In `run`, or on the thread that makes the driver's calls: host address of `bytes` bytes at a device address; NULL
+ * where they are not wholly inside one live allocation (a message with MPC_CUDASIM_VERBOSE), or `device` is 0. */
 CUDASIM_EXPORT void *cudasim_host(uint64_t device, size_t bytes);
 
 #endif
