@@ -36,8 +36,10 @@ static const conv_case cases[] = {
     {2, 6, 5, 20, 10, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, true, true, 0},         /* a matmul */
     {2, 33, 31, 8, 16, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, false, false, WEIGHT}, /* parts */
     {2, 33, 31, 4, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 4, false, false, WEIGHT},
+    {4, 92, 92, 8, 128, {1, 2}, {1, 1}, {0, 0}, {1, 1}, 1, true, true, FORWARD}, /* the largest tile */
+    {4, 92, 92, 64, 8, {1, 2}, {1, 1}, {0, 0}, {1, 1}, 1, false, false, INPUT},
 };
-enum { CASES = sizeof cases / sizeof *cases };
+enum { CASES = sizeof cases / sizeof *cases, LARGE = 2 }; /* the last ones are large: bf16 only */
 
 typedef struct number_kind {
     const char *name;
@@ -211,7 +213,8 @@ static void check_results(mpc_exec *e, const mpc_graph *g, const number_kind *ki
 
 static void check_kind(mpc_context *ctx, const number_kind *kind) {
     mpc_arena *arena = mpc_arena_create();
-    mpc_graph *g = make_graph(ctx, cases, CASES, kind), *lowered = NULL;
+    bool large = kind->format == MPC_FMT_bf16 && kind->other == MPC_FMT_bf16;
+    mpc_graph *g = make_graph(ctx, cases, large ? CASES : CASES - LARGE, kind), *lowered = NULL;
     mpc_program *p = make_program(g, &lowered);
     mpc_store *store = NULL;
     mpc_exec *e = p != NULL ? load(lowered, p, &store) : NULL;
@@ -236,6 +239,16 @@ static mpc_program *program_of(mpc_context *ctx, const conv_case *k, const numbe
     mpc_graph_destroy(lowered);
     mpc_graph_destroy(g);
     return p;
+}
+
+/* Enough pixels for large tiles take large tiles. */
+static void many_pixels_take_large_tiles(mpc_context *ctx) {
+    static const char *const tiles[] = {", 128, 128, ", ", 128, 64, "};
+    for (int i = 0; i < LARGE; i++) {
+        mpc_program *p = program_of(ctx, &cases[CASES - LARGE + i], &kinds[2]);
+        CHECK(p != NULL && p->kernel_count == 1 && strstr(p->kernels[0].text, tiles[i]) != NULL);
+        mpc_program_destroy(p);
+    }
 }
 
 static void tensor_cores_or_a_note(mpc_context *ctx) {
@@ -287,6 +300,7 @@ int main(int argc, char **argv) {
     mpc_context *ctx = mpc_context_create(&sink, NULL);
     if (ctx == NULL || mpc_passes_register(ctx) != MPC_OK) return 1;
     tensor_cores_or_a_note(ctx);
+    many_pixels_take_large_tiles(ctx);
     one_by_one_is_a_matmul(ctx);
     the_last_smaller_batch_takes_the_same_kernels(ctx);
     bool device = mpc_cuda_available(&sink);
