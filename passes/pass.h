@@ -32,6 +32,8 @@ mpc_status mpc_assignment_parse(mpc_assignment *a, const char *text, const mpc_s
 typedef struct mpc_pass_env { /* what passes of one pipeline run share */
     mpc_context *ctx;
     mpc_assignment *assignment; /* may be NULL; autocast reads it when not empty, fills it when empty */
+    const struct mpc_device_profile *profile; /* passes/precision/cost.h: what costs are for; NULL: a built-in one */
+    struct mpc_choices *choices; /* passes/precision/cost.h: filled by solvers that weigh costs; NULL: nobody asks */
 } mpc_pass_env;
 
 typedef mpc_graph *(*mpc_pass_run)(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env);

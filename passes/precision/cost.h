@@ -1,0 +1,114 @@
+/* What an assignment costs on a device. Time is a sum of independent terms, so that a solver can minimise it exactly:
+ *   ops     every LOW op: max(its products at the rate of its operands' format and shape, its operands' bytes) + gap
+ *   values  every value that crosses the border of a fusion group, per format in which it is needed there: one write, and
+ *           one read per reading group (operands of LOW ops are read in the term above)
+ *   casts   every (value, format) that isn't the storage format: a kernel of its own behind a matmul or an input, an
+ *           instruction elsewhere
+ * What is the same for all assignments (launches of loops, integers, masters) is not counted. Seconds, bytes, per step. */
+#ifndef MPC_PASSES_PRECISION_COST_H
+#define MPC_PASSES_PRECISION_COST_H
+
+#include "passes/pass.h"
+
+/* ---- the device ---- */
+typedef enum mpc_cost_kind { MPC_COST_MATMUL, MPC_COST_CONV, MPC_COST_ATTENTION, MPC_COST_KINDS } mpc_cost_kind;
+
+typedef struct mpc_rate { /* of one kind of op with operands in one format */
+    double flops; /* per second, on large shapes; 0: the device has no such op */
+    double setup; /* seconds per call beyond the gap: packing, choice of kernels */
+    uint32_t tile[3]; /* rows, columns, depth: extents are rounded up to them, small and odd shapes waste the rest */
+    uint32_t align; /* rows in memory that aren't multiples of it ... */
+    double misaligned; /* ... take so many times as long (N05); 1: no matter */
+} mpc_rate;
+
+typedef struct mpc_device_profile {
+    char name[48];
+    mpc_rate rate[MPC_COST_KINDS][MPC_FMT_count];
+    double bandwidth; /* bytes per second to memory */
+    double cache_bandwidth, cache_bytes; /* values up to cache_bytes move at cache_bandwidth */
+    double gap; /* seconds between two launches */
+    double convert; /* elements per second that a loop converts in registers */
+    bool keeps_attention; /* attention stays one op (expand{keep=attention}) */
+} mpc_device_profile;
+
+/* Built-in: cpu-plain, cpu-avx512, cpu-avx512bf16, cpu-amx, a100, h100, h200. NULL: no such name. */
+const mpc_device_profile *mpc_device_profile_find(const char *name);
+uint32_t mpc_device_profile_count(void);
+const mpc_device_profile *mpc_device_profile_at(uint32_t index);
+/* The text form of a profile (docs/precision.md) and back; E150 with the line on errors. */
+void mpc_device_profile_print(const mpc_device_profile *profile, mpc_str *out);
+mpc_status mpc_device_profile_parse(const char *text, const char *file, const mpc_sink *sink, mpc_device_profile *out);
+/* Does any op run faster on operands of this format than on f32? */
+bool mpc_device_gains(const mpc_device_profile *profile, mpc_format low);
+
+/* ---- prices ---- */
+struct mpc_plan;
+typedef struct mpc_costs mpc_costs;
+
+/* Of plan->g, for the decisions that are `given` and those still open; in `arena`. Makes the fusion groups of the uncast graph
+ * on the way. NULL after a diagnostic. */
+mpc_costs *mpc_costs_create(const struct mpc_plan *plan, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena);
+const mpc_device_profile *mpc_costs_profile(const mpc_costs *costs);
+
+typedef struct mpc_plan_cost {
+    double seconds, ops, values, casts; /* seconds = ops + values + casts + deviation */
+    double deviation; /* what predicted loss deviations were charged, in seconds (mpc_costs_charge) */
+    uint32_t cast_count; /* (value, format) pairs that need a conversion */
+    double bytes[MPC_FMT_count]; /* moved across borders, by format */
+    double f32_share; /* of these bytes */
+} mpc_plan_cost;
+/* Of a plan whose nodes all have decisions, whoever made them: any formats, hard rules kept or not. */
+mpc_plan_cost mpc_plan_price(const struct mpc_plan *plan, const mpc_costs *costs);
+
+/* One term each, seconds. Of a LOW op with operands in `format`; 0 for other nodes. */
+double mpc_cost_op(const mpc_costs *costs, mpc_node_id node, mpc_format format);
+/* Everything that crosses borders when the value is stored in `format` and read so by everybody; 0 when nothing crosses. */
+double mpc_cost_value(const mpc_costs *costs, mpc_value_id value, mpc_format format);
+/* Of one cast of the value. */
+double mpc_cost_cast(const mpc_costs *costs, mpc_value_id value, mpc_format from, mpc_format to);
+/* Groups that read the value across a border. */
+uint32_t mpc_cost_readers(const mpc_costs *costs, mpc_value_id value);
+/* The value whose storage this one shares (reshapes, folded transposes); itself otherwise. */
+mpc_value_id mpc_cost_storage(const mpc_costs *costs, mpc_value_id value);
+
+/* Seconds added when a value is stored low, or the operands of a LOW op are read low: sensitivity times the price of deviation.
+ * Arrays by value and by node; NULL: none. They must outlive `costs`. */
+void mpc_costs_charge(mpc_costs *costs, const double *by_value, const double *by_node);
+
+/* ---- what the solver knows about its choices ---- */
+typedef enum mpc_blocker_kind {
+    MPC_BLOCK_NONE,  /* its own terms decide */
+    MPC_BLOCK_RULE,  /* a hard rule: type fixed, user's word, N40, N43, N45, N60 */
+    MPC_BLOCK_VALUE, /* another value's format, by a hard rule or by the price of a cast */
+} mpc_blocker_kind;
+typedef struct mpc_choice { /* by node of a plan that mincut solved */
+    bool present;
+    double f32, low; /* seconds of the whole plan with this node's decision in either format, all others as they are, less the
+                      * smaller of both; HUGE_VAL where a hard rule forbids it */
+    mpc_blocker_kind blocked_by; /* why the other format isn't taken */
+    mpc_node_id blocker; /* the neighbour, for VALUE; else MPC_NONE */
+    const char *rule; /* "N43", for RULE and for VALUE by a rule; else NULL */
+} mpc_choice;
+
+/* A table that outlives the pass, by value name: put one into mpc_pass_env.choices and autocast fills it. */
+typedef struct mpc_choice_line {
+    const char *value; /* first result of the node */
+    const char *blocker; /* name of the neighbour's first result; NULL: none */
+    mpc_choice choice; /* node ids are of the graph that autocast saw */
+} mpc_choice_line;
+typedef struct mpc_choices mpc_choices;
+mpc_choices *mpc_choices_create(void); /* NULL: out of memory */
+void mpc_choices_destroy(mpc_choices *choices);
+const mpc_choice_line *mpc_choices_find(const mpc_choices *choices, const char *value);
+bool mpc_choices_add(mpc_choices *choices, const mpc_choice_line *line); /* copies texts */
+/* Of the plan that was chosen, of all-f32, and a lower bound for any plan that keeps the hard rules (equal to the plan's where
+ * the cut is exact: two formats). */
+typedef struct mpc_solution {
+    bool present;
+    mpc_plan_cost cost, f32;
+    double bound;
+    double seconds; /* processor time of the search, groups not included */
+} mpc_solution;
+mpc_solution *mpc_choices_solution(mpc_choices *choices);
+
+#endif
