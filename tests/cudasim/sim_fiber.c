@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096 };
+enum { STACK_BYTES = 256 * 1024, GUARD_BYTES = 4096, STAGGER_BYTES = 320 };
 
 #if defined(__x86_64__)
 void cudasim_switch(void **save, void *to);
@@ -95,7 +95,9 @@ sim_fiber *sim_fiber_new(void (*entry)(void)) {
     }
     mprotect(raw, GUARD_BYTES, PROT_NONE);
     f->stack = raw + GUARD_BYTES;
-    f->size = STACK_BYTES;
+    /* Tops at the same place of a page would share a few lines of the cache among all lanes of a warp. */
+    static size_t count;
+    f->size = STACK_BYTES - count++ % 64 * STAGGER_BYTES;
     prepare(f, entry);
     return f;
 }
