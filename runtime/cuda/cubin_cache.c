@@ -20,7 +20,7 @@
 #include "runtime/cuda/nvrtc.h"
 
 /* An NVRTC program costs about 60 ms before its first kernel, more kernels at once spread that. */
-enum { BATCH_KERNELS = 48, SMALL_BATCH = 12, MAX_BATCHES = 64 };
+enum { BATCH_KERNELS = 48, SMALL_BATCH = 12, MAX_BATCHES = 64, OTHER_PRELUDES = 8 };
 enum { CHILD_REFUSED = 1, CHILD_WRITE = 2, CHILD_MEMORY = 3 };
 
 typedef struct cubin_file {
@@ -204,7 +204,8 @@ static mpc_status fill_batches(mpc_cubins *c, missing_kernels *m, uint32_t first
     uint32_t members = 0, begin = list->count;
     for (uint32_t i = first; i < m->count; i++) members += !m->taken[i] && belongs(c, m->ids[i], program, heavy);
     uint32_t n = heavy ? members : batches_for(c, members);
-    if (begin + n > MAX_BATCHES) n = begin < MAX_BATCHES ? MAX_BATCHES - begin : 1;
+    const uint32_t most = MAX_BATCHES - OTHER_PRELUDES; /* one for each set of kernels that is still to come */
+    if (begin + n > most) n = begin < most ? most - begin : 1;
     if (begin + n > MAX_BATCHES)
         return mpc_error(c->sink, "E625", "there are too many different programs to compile at once");
     for (uint32_t b = begin; b < begin + n; b++) list->batches[b].program = program;
