@@ -24,6 +24,7 @@ mpc_context *mpc_context_create(const mpc_sink *sink, mpc_sources *sources) {
 
 void mpc_context_destroy(mpc_context *ctx) {
     if (!ctx) return;
+    for (int i = 0; i < MPC_EXT_KINDS; i++) mpc_array_free(&ctx->extensions[i]);
     mpc_arena_destroy(ctx->arena);
     mpc_array_free(&ctx->symbols);
     mpc_array_free(&ctx->types);
@@ -31,11 +32,38 @@ void mpc_context_destroy(mpc_context *ctx) {
     mpc_hash_index_free(&ctx->symbol_index);
     mpc_hash_index_free(&ctx->type_index);
     mpc_hash_index_free(&ctx->op_index);
+    for (size_t i = ctx->owned.count; i > 0; i--) ctx->owned.data[i - 1].release(ctx->owned.data[i - 1].object);
+    mpc_array_free(&ctx->owned);
     mpc_free(ctx);
 }
 
 const mpc_sink *mpc_context_sink(const mpc_context *ctx) { return ctx->sink; }
 mpc_sources *mpc_context_sources(const mpc_context *ctx) { return ctx->sources; }
+
+mpc_status mpc_context_extend(mpc_context *ctx, mpc_extension_kind kind, const char *name, const void *row) {
+    bool added = mpc_array_push(&ctx->extensions[kind], ((mpc_extension){name, row}));
+    return added ? MPC_OK : MPC_NO_MEMORY;
+}
+
+uint32_t mpc_context_extension_count(const mpc_context *ctx, mpc_extension_kind kind) {
+    return (uint32_t)ctx->extensions[kind].count;
+}
+
+const void *mpc_context_extension_at(const mpc_context *ctx, mpc_extension_kind kind, uint32_t index) {
+    return index < ctx->extensions[kind].count ? ctx->extensions[kind].data[index].row : NULL;
+}
+
+const void *mpc_context_find_extension(const mpc_context *ctx, mpc_extension_kind kind, const char *name) {
+    for (size_t i = 0; i < ctx->extensions[kind].count; i++)
+        if (strcmp(ctx->extensions[kind].data[i].name, name) == 0) return ctx->extensions[kind].data[i].row;
+    return NULL;
+}
+
+void *mpc_context_alloc(mpc_context *ctx, size_t size) { return mpc_arena_alloc(ctx->arena, size); }
+
+bool mpc_context_own(mpc_context *ctx, void (*release)(void *owned), void *owned) {
+    return mpc_array_push(&ctx->owned, ((mpc_owned){release, owned}));
+}
 
 static bool symbol_is(const void *owner, uint32_t item, const void *key) {
     const mpc_context *ctx = owner;
@@ -85,7 +113,7 @@ static mpc_type_id intern_type(mpc_context *ctx, const mpc_type *type) {
 }
 
 mpc_type_id mpc_type_make(mpc_context *ctx, mpc_format format, uint32_t rank, const int64_t *dims) {
-    if (rank > MPC_MAX_RANK || format == MPC_FMT_none || format >= MPC_FMT_count) return 0;
+    if (rank > MPC_MAX_RANK || mpc_format_get(format)->bytes == 0) return 0;
     mpc_type type = {.format = format, .rank = rank};
     int64_t elements = 1; /* without the zeros: those mustn't hide an overflow of the others */
     for (uint32_t i = 0; i < rank; i++) {
@@ -102,7 +130,7 @@ const mpc_type *mpc_type_get(const mpc_context *ctx, mpc_type_id id) {
 
 mpc_type_id mpc_type_with_format(mpc_context *ctx, mpc_type_id id, mpc_format format) {
     mpc_type type = *mpc_type_get(ctx, id);
-    if (!id || format == MPC_FMT_none || format >= MPC_FMT_count) return 0;
+    if (!id || mpc_format_get(format)->bytes == 0) return 0;
     type.format = format;
     return intern_type(ctx, &type);
 }

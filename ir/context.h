@@ -20,18 +20,30 @@ typedef enum mpc_format {
 #define FORMAT(name, bytes, kind, e, f, inf, sat, storable) MPC_FMT_##name,
 #include "ir/formats.def"
 #undef FORMAT
-    MPC_FMT_count
+    MPC_FMT_builtin_count,
+    MPC_FMT_user = MPC_FMT_builtin_count, /* the first of MPC_USER_FORMATS places for formats that plugins bring */
+    MPC_FMT_count = MPC_FMT_user + 4      /* size of tables by format; a place that nobody took is no format */
 } mpc_format;
+enum { MPC_USER_FORMATS = MPC_FMT_count - MPC_FMT_user };
 
 typedef enum mpc_format_kind { MPC_FORMAT_FLOAT, MPC_FORMAT_INT, MPC_FORMAT_BOOL } mpc_format_kind;
 
 typedef struct mpc_format_info {
     const char *name;
-    unsigned bytes;
+    unsigned bytes; /* of an element here; a user's format is simulated in 4 */
+    unsigned bits;  /* of an element on a device that has the format: what costs count */
     mpc_format_kind kind;
     mpc_numfmt fmt; /* of floats */
     bool storable;
 } mpc_format_info;
+
+/* Takes a place for a float format of 2 to 8 exponent bits and 1 to 22 fraction bits. Formats belong to the process, as the built-in
+ * ones do: one that has been added stays, and adding the same one again gives the same place. To be called while no other thread
+ * uses formats. E372: the name is taken by another format, or no place is left. */
+mpc_status mpc_format_register(const char *name, const mpc_numfmt *fmt, const mpc_sink *sink, mpc_format *format);
+/* The same checks, without taking anything. */
+mpc_status mpc_format_check(const char *name, const mpc_numfmt *fmt, const mpc_sink *sink);
+bool mpc_format_is_user(mpc_format format);
 
 const mpc_format_info *mpc_format_get(mpc_format format);
 mpc_format mpc_format_find(const char *name); /* MPC_FMT_none when unknown */
@@ -58,6 +70,18 @@ mpc_context *mpc_context_create(const mpc_sink *sink, mpc_sources *sources);
 void mpc_context_destroy(mpc_context *ctx);
 const mpc_sink *mpc_context_sink(const mpc_context *ctx);
 mpc_sources *mpc_context_sources(const mpc_context *ctx);
+
+/* What plugins add to tables of other layers: rows by kind and name, which live as long as the context. `name` and `row` are the
+ * caller's. */
+typedef enum mpc_extension_kind { MPC_EXT_PASS, MPC_EXT_SOLVER, MPC_EXT_COSTS, MPC_EXT_KINDS } mpc_extension_kind;
+mpc_status mpc_context_extend(mpc_context *ctx, mpc_extension_kind kind, const char *name, const void *row);
+uint32_t mpc_context_extension_count(const mpc_context *ctx, mpc_extension_kind kind);
+const void *mpc_context_extension_at(const mpc_context *ctx, mpc_extension_kind kind, uint32_t index);
+const void *mpc_context_find_extension(const mpc_context *ctx, mpc_extension_kind kind, const char *name); /* NULL: none */
+/* Memory that lives as long as the context; zeroed; NULL when out of memory. */
+void *mpc_context_alloc(mpc_context *ctx, size_t size);
+/* `release(owned)` is called after everything else of the context is gone; false (and not called) when out of memory. */
+bool mpc_context_own(mpc_context *ctx, void (*release)(void *owned), void *owned);
 
 mpc_sym mpc_intern(mpc_context *ctx, const char *text); /* 0 when out of memory or text is "" */
 mpc_sym mpc_intern_n(mpc_context *ctx, const char *text, size_t length);

@@ -11,6 +11,16 @@ typedef struct mpc_symbol {
     size_t length;
 } mpc_symbol;
 
+typedef struct mpc_extension {
+    const char *name;
+    const void *row;
+} mpc_extension;
+
+typedef struct mpc_owned {
+    void (*release)(void *owned);
+    void *object;
+} mpc_owned;
+
 struct mpc_context {
     mpc_arena *arena;
     const mpc_sink *sink;
@@ -23,6 +33,8 @@ struct mpc_context {
     mpc_hash_index op_index;
     const mpc_attr_spec *input_attrs; /* MPC_INPUT_ATTRS */
     uint32_t input_attr_count;
+    MPC_ARRAY(mpc_extension) extensions[MPC_EXT_KINDS];
+    MPC_ARRAY(mpc_owned) owned; /* released in reverse order */
 };
 
 /* Registers the rows of ir/ops.def and the attributes of inputs. */

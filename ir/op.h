@@ -108,6 +108,7 @@ typedef struct mpc_op {
     mpc_sample_rule sample;
     mpc_grad_rule grad; /* NULL: none (set by passes) */
     mpc_expand_rule expand; /* NULL for primitives (set by passes) */
+    const void *plugin; /* of a plugin's op: what its rules find their own functions by; NULL for built-in ops */
 } mpc_op;
 
 uint32_t mpc_op_count(const mpc_context *ctx);

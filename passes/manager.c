@@ -67,6 +67,16 @@ const mpc_pass *mpc_pass_find(const char *name) {
     return NULL;
 }
 
+const mpc_pass *mpc_pass_of(const mpc_context *ctx, uint32_t index) {
+    if (index < mpc_pass_count()) return &pass_rows[index];
+    return mpc_context_extension_at(ctx, MPC_EXT_PASS, index - mpc_pass_count());
+}
+
+const mpc_pass *mpc_pass_named(const mpc_context *ctx, const char *name) {
+    const mpc_pass *pass = mpc_pass_find(name);
+    return pass != NULL ? pass : mpc_context_find_extension(ctx, MPC_EXT_PASS, name);
+}
+
 uint32_t mpc_pipeline_count(void) { return sizeof pipeline_rows / sizeof *pipeline_rows; }
 
 const char *mpc_pipeline_name(uint32_t index) { return pipeline_rows[index].name; }
@@ -192,7 +202,7 @@ mpc_graph *mpc_pipeline_run(const mpc_graph *in, const char *pipeline, mpc_pass_
     if (hooks == NULL) hooks = &none;
     if (arena == NULL) mpc_error(sink, "E901", "out of memory");
     else if (hooks->verify_each && mpc_graph_verify(in) != MPC_OK) out = NULL; /* not the first pass's fault */
-    else if (mpc_pipeline_parse(pipeline, arena, sink, &parsed) == MPC_OK &&
+    else if (mpc_pipeline_parse(pipeline, arena, env->ctx, &parsed) == MPC_OK &&
              check_requirements(&parsed, graph_properties(in), sink) == MPC_OK)
         out = run_all(in, &parsed, env, hooks);
     mpc_arena_destroy(arena);

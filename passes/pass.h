@@ -73,6 +73,9 @@ mpc_graph *mpc_pipeline_run(const mpc_graph *in, const char *pipeline, mpc_pass_
 uint32_t mpc_pass_count(void);
 const mpc_pass *mpc_pass_at(uint32_t index);
 const mpc_pass *mpc_pass_find(const char *name);
+/* Built-in passes, then those of plugins. NULL: none. */
+const mpc_pass *mpc_pass_of(const mpc_context *ctx, uint32_t index);
+const mpc_pass *mpc_pass_named(const mpc_context *ctx, const char *name);
 uint32_t mpc_pipeline_count(void);
 const char *mpc_pipeline_name(uint32_t index);
 const char *mpc_pipeline_text(uint32_t index);

@@ -19,6 +19,7 @@ typedef MPC_ARRAY(setting) setting_list;
 
 typedef struct parser {
     mpc_arena *arena;
+    const mpc_context *ctx;
     const mpc_sink *sink;
     const char *text; /* of the pipeline or macro being read */
     const char *at;
@@ -82,20 +83,20 @@ static mpc_status read_settings(parser *p, setting_list *list) {
     return MPC_OK;
 }
 
-static const char *nearest_pass(const char *name) {
+static const char *nearest_pass(const mpc_context *ctx, const char *name) {
     const char *best = NULL;
     unsigned limit = MAX_HINT_DISTANCE;
-    for (uint32_t i = 0; i < mpc_pass_count(); i++) {
-        unsigned distance = mpc_edit_distance(name, mpc_pass_at(i)->name, limit);
+    for (uint32_t i = 0; mpc_pass_of(ctx, i) != NULL; i++) {
+        unsigned distance = mpc_edit_distance(name, mpc_pass_of(ctx, i)->name, limit);
         if (distance > limit || (distance == limit && best != NULL)) continue;
-        best = mpc_pass_at(i)->name;
+        best = mpc_pass_of(ctx, i)->name;
         limit = distance;
     }
     return best;
 }
 
 static mpc_status unknown_pass(const parser *p, const char *name) {
-    const char *hint = nearest_pass(name);
+    const char *hint = nearest_pass(p->ctx, name);
     if (hint != NULL) return mpc_error(p->sink, "E102", "there is no pass `%s`; did you mean `%s`?", name, hint);
     return mpc_error(p->sink, "E102", "there is no pass `%s`; `mpc passes` lists them", name);
 }
@@ -167,7 +168,7 @@ static const char *key_for_pass(const char *key, const char *pass) {
 }
 
 static mpc_status add_pass(parser *p, const char *name, const setting_list *own, setting_list *handed) {
-    mpc_pipeline_item item = {.pass = mpc_pass_find(name)};
+    mpc_pipeline_item item = {.pass = mpc_pass_named(p->ctx, name)};
     if (item.pass == NULL) return unknown_pass(p, name);
     mpc_status status = fill_defaults(p, item.pass, &item.options);
     for (size_t i = 0; status == MPC_OK && i < own->count; i++)
@@ -234,8 +235,8 @@ static mpc_status read_items(parser *p, setting_list *handed) {
     }
 }
 
-mpc_status mpc_pipeline_parse(const char *text, mpc_arena *arena, const mpc_sink *sink, mpc_pipeline *out) {
-    parser p = {.arena = arena, .sink = sink, .text = text, .at = text};
+mpc_status mpc_pipeline_parse(const char *text, mpc_arena *arena, const mpc_context *ctx, mpc_pipeline *out) {
+    parser p = {.arena = arena, .ctx = ctx, .sink = mpc_context_sink(ctx), .text = text, .at = text};
     setting_list handed = {0};
     *out = (mpc_pipeline){0};
     skip_blanks(&p);

@@ -15,7 +15,7 @@ typedef struct mpc_pipeline {
 } mpc_pipeline;
 
 /* E101 syntax, E102 unknown pass, E103 unknown pipeline, E104 unknown option, E105 ill-typed value. */
-mpc_status mpc_pipeline_parse(const char *text, mpc_arena *arena, const mpc_sink *sink, mpc_pipeline *out);
+mpc_status mpc_pipeline_parse(const char *text, mpc_arena *arena, const mpc_context *ctx, mpc_pipeline *out);
 
 /* One option of a row's list "format:str=f32 solver:str=list". */
 typedef struct mpc_option_spec {

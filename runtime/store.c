@@ -47,7 +47,7 @@ double mpc_element_get(mpc_format format, const void *data, int64_t i) {
     const uint8_t *p = (const uint8_t *)data + (size_t)i * info->bytes;
     element u = {0};
     memcpy(&u, p, info->bytes);
-    if (format == MPC_FMT_f32 || format == MPC_FMT_tf32) return (double)u.f;
+    if (format == MPC_FMT_f32 || format == MPC_FMT_tf32 || mpc_format_is_user(format)) return (double)u.f;
     if (format == MPC_FMT_f64) return u.d;
     if (format == MPC_FMT_f16) return (double)mpc_f16_to_f32(u.u16);
     if (format == MPC_FMT_bf16) return (double)mpc_bf16_to_f32(u.u16);
@@ -63,6 +63,7 @@ void mpc_element_set(mpc_format format, void *data, int64_t i, double value) {
     element u = {0};
     if (format == MPC_FMT_f64) u.d = value;
     else if (format == MPC_FMT_f32) u.f = (float)value;
+    else if (mpc_format_is_user(format)) u.f = (float)mpc_numfmt_round(&info->fmt, value);
     else if (format == MPC_FMT_tf32) u.f = mpc_f32_to_tf32((float)value);
     else if (format == MPC_FMT_f16) u.u16 = mpc_f32_to_f16((float)value);
     else if (format == MPC_FMT_bf16) u.u16 = mpc_f32_to_bf16((float)value);

@@ -214,36 +214,37 @@ static mpc_graph *assign(const mpc_graph *in, mpc_format low, const mpc_solver *
     bool earlier = env->assignment != NULL && mpc_assignment_count(env->assignment) > 0;
     mpc_plan_read_backwards(&p);
     check_scaling(in, low);
-    mpc_solver_env solver_env = {.pass = env};
+    mpc_solver_env solver_env = {.pass = env, .solver = solver};
     if (decide_all(&p, earlier ? env->assignment : NULL, solver, &solver_env) != MPC_OK) return NULL;
     if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
     return copy_with_decisions(in, &p);
 }
 
-static mpc_status refuse_solver(const char *name, const mpc_sink *sink) {
+static mpc_status refuse_solver(const char *name, const mpc_context *ctx) {
     mpc_str names = {0};
-    for (uint32_t i = 0; i < mpc_solver_count(); i++)
-        mpc_str_printf(&names, "%s%s", i > 0 ? ", " : "", mpc_solver_at(i)->name);
-    mpc_status status = mpc_error(sink, "E105", "autocast: there is no solver `%s`; there is: %s", name, mpc_str_cstr(&names));
+    for (uint32_t i = 0; mpc_solver_of(ctx, i) != NULL; i++)
+        mpc_str_printf(&names, "%s%s", i > 0 ? ", " : "", mpc_solver_of(ctx, i)->name);
+    mpc_status status = mpc_error(mpc_context_sink(ctx), "E105", "autocast: there is no solver `%s`; there is: %s", name, mpc_str_cstr(&names));
     mpc_str_free(&names);
     return status;
 }
 
-static mpc_status read_options(const mpc_pass_options *o, const mpc_sink *sink, mpc_format *low,
+static mpc_status read_options(const mpc_pass_options *o, const mpc_context *ctx, mpc_format *low,
                                const mpc_solver **solver) {
     const char *format = mpc_option_str(o, "format"), *name = mpc_option_str(o, "solver");
     *low = mpc_format_find(format);
-    *solver = mpc_solver_find(name);
-    if (*solver == NULL) return refuse_solver(name, sink);
-    if (*low == MPC_FMT_f32 || *low == MPC_FMT_tf32 || *low == MPC_FMT_bf16 || *low == MPC_FMT_f16) return MPC_OK;
-    return mpc_error(sink, "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
+    *solver = mpc_solver_named(ctx, name);
+    if (*solver == NULL) return refuse_solver(name, ctx);
+    bool known = *low == MPC_FMT_f32 || *low == MPC_FMT_tf32 || *low == MPC_FMT_bf16 || *low == MPC_FMT_f16;
+    if (known || mpc_format_is_user(*low)) return MPC_OK;
+    return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
 }
 
 mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     const mpc_sink *sink = mpc_context_sink(env->ctx);
     mpc_format low;
     const mpc_solver *solver;
-    if (read_options(options, sink, &low, &solver) != MPC_OK) return NULL;
+    if (read_options(options, env->ctx, &low, &solver) != MPC_OK) return NULL;
     mpc_arena *arena = mpc_arena_create();
     if (arena == NULL) {
         mpc_error(sink, "E901", "out of memory");

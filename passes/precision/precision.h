@@ -48,6 +48,7 @@ bool mpc_is_written_cast(const mpc_graph *g, const mpc_node *n);
 /* ---- solvers (solvers.def) ---- */
 typedef struct mpc_solver_env { /* what a solver may ask for beyond the plan */
     mpc_pass_env *pass;
+    const struct mpc_solver *solver; /* the row that is being run: a plugin finds its function by it */
     const struct mpc_costs *costs; /* cost.h: prices on the target device; NULL for solvers that need none */
     double price; /* seconds that one unit of predicted loss deviation is worth; 0: time alone decides */
 } mpc_solver_env;
@@ -64,7 +65,10 @@ typedef struct mpc_solver {
 } mpc_solver;
 uint32_t mpc_solver_count(void);
 const mpc_solver *mpc_solver_at(uint32_t index);
-const mpc_solver *mpc_solver_find(const char *name); /* NULL: none; plugins' ones too */
+const mpc_solver *mpc_solver_find(const char *name); /* NULL: none */
+/* Rows of solvers.def, then those of plugins. NULL: none. */
+const mpc_solver *mpc_solver_of(const mpc_context *ctx, uint32_t index);
+const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name);
 /* Formats are decided about for this node: it has a class and floats. */
 bool mpc_is_assigned(const mpc_graph *g, mpc_node_id id);
 

@@ -62,7 +62,7 @@ static void formats_join_to_what_holds_both(void) {
     CHECK(mpc_format_is_low(MPC_FMT_f16) && !mpc_format_is_low(MPC_FMT_f32) && !mpc_format_is_low(MPC_FMT_u8));
     CHECK(mpc_format_is_float(MPC_FMT_tf32) && !mpc_format_is_float(MPC_FMT_bool) &&
           !mpc_format_is_float(MPC_FMT_none));
-    for (int f = 1; f < MPC_FMT_count; f++)
+    for (int f = 1; f < MPC_FMT_builtin_count; f++)
         CHECK(mpc_format_find(mpc_format_get((mpc_format)f)->name) == (mpc_format)f);
 }
 

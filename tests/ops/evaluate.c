@@ -89,7 +89,7 @@ static void bytes_keep_every_value(void) {
     static const double x[] = {0, -0.0, 1, -1, 0.3, 1e-7, 240, 1e9, 1e300, -1e300, (double)INFINITY, (double)NAN};
     enum { COUNT = sizeof x / sizeof *x };
     mpc_arena *arena = mpc_arena_create();
-    for (mpc_format f = MPC_FMT_none + 1; f < MPC_FMT_count; f++) {
+    for (mpc_format f = MPC_FMT_none + 1; f < MPC_FMT_builtin_count; f++) {
         double bytes[COUNT];
         mpc_type type = {.format = f, .rank = 1, .dims = {COUNT}};
         mpc_tensor a = mpc_tensor_make(arena, &type), b = mpc_tensor_make(arena, &type);
