@@ -13,6 +13,12 @@ typedef struct mpc_fixed {
 /* In `arena`; NULL fields when out of memory. */
 mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena);
 
+/* Two values that the user wants in one storage format (`agree` of a policy; the members of a group are chained). */
+typedef struct mpc_agreement {
+    mpc_value_id a, b;
+    mpc_sym why; /* "policy m.mpg:12: agree `fc1`" */
+} mpc_agreement;
+
 /* A solver's result. Arrays by value or by node, in `arena`. */
 typedef struct mpc_plan {
     const mpc_graph *g;
@@ -27,6 +33,11 @@ typedef struct mpc_plan {
     mpc_format *format; /* by value: planned storage */
     mpc_format *say; /* by value: what it tells ops that follow; differs from `format` for intermediates only */
     bool *given; /* by node: decided before the solver is asked: by an earlier assignment or by the user */
+    mpc_sym *forced_f32; /* by value: it must be neither stored in nor cast to `low`, for this reason (range.h, N45); 0: free. Made by
+                          * nodes that aren't given. mpc_plan_decide sees to it, so a solver needs it only to price what it gets. */
+    const mpc_agreement *agree; /* hard: format[a] == format[b]; NULL: none. A solver that knows costs weighs them (edges both ways);
+                                 * what a solver leaves apart is widened afterwards, by mpc_plan_settle_agreements */
+    uint32_t agree_count;
     mpc_decision *decisions; /* by node */
     mpc_sym *why; /* by node; 0: none */
 } mpc_plan;
