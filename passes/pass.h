@@ -34,6 +34,7 @@ typedef struct mpc_pass_env { /* what passes of one pipeline run share */
     mpc_assignment *assignment; /* may be NULL; autocast reads it when not empty, fills it when empty */
     const struct mpc_device_profile *profile; /* passes/precision/cost.h: what costs are for; NULL: a built-in one */
     struct mpc_choices *choices; /* passes/precision/cost.h: filled by solvers that weigh costs; NULL: nobody asks */
+    const struct mpc_observations *observed; /* values seen in a run (precision/range.h); NULL: none */
 } mpc_pass_env;
 
 typedef mpc_graph *(*mpc_pass_run)(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env);

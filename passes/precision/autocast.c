@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "passes/passes.h"
+#include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
+#include "passes/precision/range.h"
 
 mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
     size_t values = (size_t)g->value_count + 1, nodes = (size_t)g->node_count + 1;
@@ -23,10 +25,11 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
                   .say = mpc_arena_alloc(arena, values * sizeof *p.say),
                   .format = mpc_arena_alloc(arena, values * sizeof *p.format),
                   .given = mpc_arena_alloc(arena, nodes),
+                  .forced_f32 = mpc_arena_alloc(arena, values * sizeof *p.forced_f32),
                   .decisions = mpc_arena_alloc(arena, nodes * sizeof *p.decisions),
                   .why = mpc_arena_alloc(arena, nodes * sizeof *p.why)};
     if (p.fixed.operand == NULL || p.wanted_by == NULL || p.only_wanted == NULL || p.only_f32 == NULL ||
-        p.read == NULL || p.inside == NULL || p.say == NULL || p.format == NULL || p.given == NULL ||
+        p.read == NULL || p.inside == NULL || p.say == NULL || p.format == NULL || p.given == NULL || p.forced_f32 == NULL ||
         p.decisions == NULL || p.why == NULL) {
         mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
         p.g = NULL;
@@ -50,9 +53,9 @@ void mpc_plan_decide(mpc_plan *p, mpc_node_id id, mpc_decision decision, const c
     va_start(args, why);
     vsnprintf(text, sizeof text, why, args);
     va_end(args);
-    p->decisions[id] = decision;
     p->why[id] = mpc_intern(p->g->ctx, text);
-    set_formats(p, id, decision.result);
+    p->decisions[id] = mpc_range_keep(p, id, decision);
+    set_formats(p, id, p->decisions[id].result);
 }
 
 /* --- the user's word --- */
@@ -153,12 +156,37 @@ static void take_given(mpc_plan *p, const mpc_assignment *earlier) {
     }
 }
 
-static mpc_status decide_all(mpc_plan *p, const mpc_assignment *earlier, const mpc_solver *solver, const mpc_solver_env *env) {
-    take_given(p, earlier);
-    if (mpc_format_is_low(p->low)) return solver->solve(p, env);
+static bool is_open(const mpc_plan *p) {
+    for (mpc_node_id id = 0; id < p->g->node_count; id++)
+        if (mpc_is_assigned(p->g, id) && !p->given[id]) return true;
+    return false;
+}
+
+/* Costs are those of the plan's open nodes, so they are made when the given ones are known. */
+static mpc_status solve_low(mpc_plan *p, const mpc_solver *solver, const mpc_solver_env *env) {
+    mpc_solver_env own = *env;
+    if (!is_open(p)) return MPC_OK;
+    if (solver->needs_costs) own.costs = mpc_costs_create(p, env->pass->profile, env->pass, p->arena);
+    return solver->needs_costs && own.costs == NULL ? MPC_FAILED : solver->solve(p, &own);
+}
+
+static mpc_status solve_open(mpc_plan *p, const mpc_solver *solver, const mpc_solver_env *env) {
+    if (mpc_format_is_low(p->low)) return solve_low(p, solver, env);
     for (mpc_node_id id = 0; id < p->g->node_count; id++)
         if (mpc_is_assigned(p->g, id) && !p->given[id]) solve_wide(p, id);
     return MPC_OK;
+}
+
+static mpc_status decide_all(mpc_plan *p, const mpc_assignment *earlier, const mpc_solver *solver, const mpc_solver_env *env) {
+    take_given(p, earlier);
+    mpc_status status = mpc_range_force(p, env->pass->observed);
+    if (status == MPC_OK && earlier == NULL) status = mpc_plan_pin_agreements(p);
+    for (bool again = true; again && status == MPC_OK;) {
+        status = solve_open(p, solver, env);
+        if (status != MPC_OK || earlier != NULL) break;
+        status = mpc_plan_settle_agreements(p, &again);
+    }
+    return status;
 }
 
 static mpc_status record(const mpc_plan *p, mpc_assignment *a) {
@@ -207,12 +235,20 @@ static mpc_graph *copy_with_decisions(const mpc_graph *in, const mpc_plan *p) {
     return out;
 }
 
-static mpc_graph *assign(const mpc_graph *in, mpc_format low, const mpc_solver *solver, mpc_pass_env *env,
+/* The user's words against the hard rules and against each other; once, for the assignment is made once. */
+static mpc_status read_words(mpc_plan *p, const char *agree, bool earlier) {
+    if (earlier) return MPC_OK;
+    mpc_status status = mpc_plan_check_words(p);
+    return status == MPC_OK ? mpc_plan_read_agreements(p, agree) : status;
+}
+
+static mpc_graph *assign(const mpc_graph *in, mpc_format low, const mpc_solver *solver, const char *agree, mpc_pass_env *env,
                          mpc_arena *arena) {
     mpc_plan p = mpc_plan_create(in, low, arena);
     if (p.g == NULL) return NULL;
     bool earlier = env->assignment != NULL && mpc_assignment_count(env->assignment) > 0;
     mpc_plan_read_backwards(&p);
+    if (read_words(&p, agree, earlier) != MPC_OK) return NULL;
     check_scaling(in, low);
     mpc_solver_env solver_env = {.pass = env, .solver = solver};
     if (decide_all(&p, earlier ? env->assignment : NULL, solver, &solver_env) != MPC_OK) return NULL;
@@ -240,6 +276,15 @@ static mpc_status read_options(const mpc_pass_options *o, const mpc_context *ctx
     return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
 }
 
+/* `auto`: what the caller says costs are for. */
+static mpc_status find_target(const char *name, const mpc_context *ctx, const mpc_device_profile **profile) {
+    if (strcmp(name, "auto") == 0) return MPC_OK;
+    const mpc_device_profile *found = mpc_device_profile_find(name);
+    if (found == NULL) return mpc_error(mpc_context_sink(ctx), "E105", "autocast: there is no device profile `%s`", name);
+    *profile = found;
+    return MPC_OK;
+}
+
 mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     const mpc_sink *sink = mpc_context_sink(env->ctx);
     mpc_format low;
@@ -250,7 +295,11 @@ mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *option
         mpc_error(sink, "E901", "out of memory");
         return NULL;
     }
-    mpc_graph *out = assign(in, low, solver, env, arena);
+    mpc_pass_env own = *env;
+    if (own.profile == NULL) own.profile = mpc_device_profile_find("cpu-amx");
+    mpc_graph *out = NULL;
+    if (find_target(mpc_option_str(options, "target"), env->ctx, &own.profile) == MPC_OK)
+        out = assign(in, low, solver, mpc_option_str(options, "agree"), &own, arena);
     mpc_arena_destroy(arena);
     return out;
 }

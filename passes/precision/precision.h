@@ -47,6 +47,16 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
 /* Fills wanted_by, only_wanted, only_f32, inside, read. */
 void mpc_plan_read_backwards(mpc_plan *plan);
 
+/* E111 for every word of the user that asks for a low format where a hard rule has f32. */
+mpc_status mpc_plan_check_words(const mpc_plan *plan);
+/* Fills `agree` from the option of autocast: "a|layer.*.b@m.mpg:12;c|d"; E113 when a group finds fewer than two values. */
+mpc_status mpc_plan_read_agreements(mpc_plan *plan, const char *text);
+/* Before the solver: groups with a member that is given or fixed take its format, their nodes become `given`; E112 when two
+ * members can't agree. After it: groups left apart get their widest format, their nodes become `given`, all others are open again
+ * and *again is set: solve once more. */
+mpc_status mpc_plan_pin_agreements(mpc_plan *plan);
+mpc_status mpc_plan_settle_agreements(mpc_plan *plan, bool *again);
+
 /* The attribute `prec` of a node, none where the op has no such attribute. */
 mpc_format mpc_node_prec(const mpc_graph *g, const mpc_node *n);
 bool mpc_node_has_attr(const mpc_graph *g, const mpc_node *n, const char *key);
@@ -82,6 +92,14 @@ const mpc_solver *mpc_solver_of(const mpc_context *ctx, uint32_t index);
 const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name);
 /* Formats are decided about for this node: it has a class and floats. */
 bool mpc_is_assigned(const mpc_graph *g, mpc_node_id id);
+
+/* Facts about single nodes that solvers share. A LOW result that keeps its accumulator's digits: only masters, sums or outputs read it. */
+bool mpc_result_stays_f32(const mpc_plan *plan, const mpc_node *n);
+/* N43: constants, scalars and parameters spread over a larger tensor say nothing. */
+bool mpc_has_a_say(const mpc_graph *g, mpc_value_id v, int64_t result_elements);
+/* N45, and the warning W151 where they don't. */
+bool mpc_constants_survive(const mpc_plan *plan, const mpc_node *n, mpc_format f);
+void mpc_report_constants(const mpc_plan *plan, const mpc_node *n, mpc_format f);
 
 /* A rule of the solver `list`, for a node of a class; the plan's formats of its operands are known. */
 void mpc_solve_list(mpc_plan *plan, mpc_node_id id);

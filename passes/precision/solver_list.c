@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "passes/precision/precision.h"
+#include "passes/precision/range.h"
 
 static const char *format_name(mpc_format f) { return f == MPC_FMT_none ? "as typed" : mpc_format_get(f)->name; }
 
@@ -42,7 +43,7 @@ static mpc_decision decision_of(const mpc_plan *p, mpc_node_id id, mpc_format op
 /* --- LOW --- */
 
 /* A result that only masters, sums or outputs read keeps the accumulator's digits. */
-static bool result_stays_f32(const mpc_plan *p, const mpc_node *n) {
+bool mpc_result_stays_f32(const mpc_plan *p, const mpc_node *n) {
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id v = mpc_result(n, i);
         if (p->fixed.result[v]) continue;
@@ -53,7 +54,7 @@ static bool result_stays_f32(const mpc_plan *p, const mpc_node *n) {
 
 static void solve_low(mpc_plan *p, mpc_node_id id) {
     const mpc_node *n = &p->g->nodes[id];
-    bool f32 = result_stays_f32(p, n);
+    bool f32 = mpc_result_stays_f32(p, n);
     mpc_decision d = decision_of(p, id, p->low, f32 ? MPC_FMT_f32 : p->low);
     mpc_format acc = d.acc == MPC_FMT_none ? MPC_FMT_f32 : d.acc;
     const mpc_op *op = mpc_node_op(p->g, id);
@@ -80,7 +81,7 @@ static bool is_param(const mpc_graph *g, mpc_value_id v) {
 
 /* Constants and scalars enter at full precision and say nothing about the format (FC-091), nor does a parameter that is
  * spread over a larger tensor, as a bias or a gain is. */
-static bool has_a_say(const mpc_graph *g, mpc_value_id v, int64_t result_elements) {
+bool mpc_has_a_say(const mpc_graph *g, mpc_value_id v, int64_t result_elements) {
     int64_t elements = mpc_type_elements(mpc_value_type(g, v));
     if (!mpc_format_is_float(mpc_value_format(g, v)) || is_const(g, v)) return false;
     if (elements == 1 && result_elements > 1) return false;
@@ -92,7 +93,7 @@ static mpc_format join_of_operands(const mpc_plan *p, const mpc_node *n) {
     mpc_format join = MPC_FMT_none;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(p->g, n, i);
-        if (!has_a_say(p->g, v, elements)) continue;
+        if (!mpc_has_a_say(p->g, v, elements)) continue;
         join = join == MPC_FMT_none ? p->say[v] : mpc_format_join(join, p->say[v]);
     }
     return join == MPC_FMT_none ? MPC_FMT_f32 : join;
@@ -139,15 +140,6 @@ static void solve_high(mpc_plan *p, mpc_node_id id) {
 
 /* --- FOLLOW --- */
 
-/* What a constant would become in a format that it doesn't survive (N45), else NULL. */
-static const char *loss_of_constant(double c, mpc_format f) {
-    const mpc_numfmt *fmt = &mpc_format_get(f)->fmt;
-    double r = mpc_numfmt_round(fmt, c);
-    if (isfinite(c) && (!isfinite(r) || fabs(c) > mpc_numfmt_max(fmt))) return "overflows";
-    if (c != 0 && r == 0) return "becomes 0";
-    return fabs(c) != 1 && fabs(r) == 1 ? "becomes 1" : NULL;
-}
-
 static void report_constant(const mpc_plan *p, const mpc_node *n, double c, const char *what, mpc_format f) {
     const char *file = mpc_sym_text(p->g->ctx, n->loc.file);
     mpc_str place = {0};
@@ -158,17 +150,32 @@ static void report_constant(const mpc_plan *p, const mpc_node *n, double c, cons
     mpc_str_free(&place);
 }
 
-static bool constants_survive(const mpc_plan *p, const mpc_node *n, mpc_format f) {
+/* The first constant operand that doesn't survive, and what becomes of it; else NULL. */
+static const char *lost_constant(const mpc_plan *p, const mpc_node *n, mpc_format f, double *c) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         const mpc_node *operand = mpc_producer(p->g, mpc_operand(p->g, n, i));
         if (operand == NULL || operand->op != MPC_OP_const || p->fixed.operand[n->operand_begin + i]) continue;
-        double c = mpc_attr_float(p->g, operand, "value");
-        const char *what = loss_of_constant(c, f);
-        if (what == NULL) continue;
-        report_constant(p, n, c, what, f);
-        return false;
+        *c = mpc_attr_float(p->g, operand, "value");
+        const char *what = mpc_constant_loss(*c, f);
+        if (what != NULL) return what;
     }
-    return true;
+    return NULL;
+}
+
+bool mpc_constants_survive(const mpc_plan *p, const mpc_node *n, mpc_format f) {
+    double c;
+    return lost_constant(p, n, f, &c) == NULL;
+}
+
+void mpc_report_constants(const mpc_plan *p, const mpc_node *n, mpc_format f) {
+    double c;
+    const char *what = lost_constant(p, n, f, &c);
+    if (what != NULL) report_constant(p, n, c, what, f);
+}
+
+static bool constants_survive(const mpc_plan *p, const mpc_node *n, mpc_format f) {
+    mpc_report_constants(p, n, f);
+    return mpc_constants_survive(p, n, f);
 }
 
 static void solve_follow(mpc_plan *p, mpc_node_id id) {

@@ -1,0 +1,153 @@
+/* From range evidence to the plan: which values may not be held in the low format. Every case rests on a literal, an
+ * integer range, an interval that lies wholly outside, or something seen in a profile; an unbounded value is never
+ * forced. Only f32 values of nodes that are still open are forced: what the user wrote stands (N99). */
+#include <math.h>
+#include <stdio.h>
+
+#include "passes/precision/precision.h"
+#include "passes/precision/range.h"
+
+typedef struct forcing {
+    mpc_plan *p;
+    const mpc_interval *range;
+    const mpc_observations *seen;
+    const mpc_numfmt *low;
+    const char *name; /* of the low format */
+} forcing;
+
+static bool may_force(const forcing *f, mpc_value_id v) {
+    const mpc_value *value = &f->p->g->values[v];
+    if (mpc_value_format(f->p->g, v) != MPC_FMT_f32 || f->p->forced_f32[v] != 0) return false;
+    return value->producer == MPC_NONE || !f->p->given[value->producer];
+}
+
+static void force(forcing *f, mpc_value_id v, const char *reason) {
+    if (may_force(f, v)) f->p->forced_f32[v] = mpc_intern(f->p->g->ctx, reason);
+}
+
+/* --- what the value itself says --- */
+
+static void force_by_interval(forcing *f, mpc_value_id v) {
+    char text[160];
+    mpc_interval a = f->range[v];
+    double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers((mpc_format)f->p->low);
+    double most = mpc_interval_largest(a);
+    if (a.counted && mpc_interval_is_finite(a) && most > whole) {
+        snprintf(text, sizeof text, "f32: whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
+        force(f, v, text);
+    } else if (!a.nan && (a.lo > top || a.hi < -top)) {
+        snprintf(text, sizeof text, "f32: from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);
+        force(f, v, text);
+    }
+}
+
+/* Gradients are seen without the loss scale that f16 gives them, so only forward values are judged. */
+static void force_by_profile(forcing *f, mpc_value_id v) {
+    char text[160];
+    const mpc_graph *g = f->p->g;
+    const mpc_node *n = mpc_producer(g, v);
+    const mpc_observed *o = f->seen != NULL ? mpc_observations_find(f->seen, mpc_value_name(g, v)) : NULL;
+    if (o == NULL || (n != NULL && n->origin != 0) || !(o->largest > mpc_numfmt_max(f->low))) return;
+    snprintf(text, sizeof text, "f32: the profile saw %.4g, beyond %s (N46)", o->largest, f->name);
+    force(f, v, text);
+}
+
+/* --- what its reader does with it --- */
+
+static bool rounds_to_zero(const forcing *f, double x) { return x > 0 && mpc_numfmt_round(f->low, x) == 0; }
+
+/* A divisor, or what goes into a logarithm or root, that f32 keeps off 0 and the low format doesn't. */
+static void force_off_zero(forcing *f, const mpc_node *n) {
+    char text[160];
+    bool divides = n->op == MPC_OP_div;
+    if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt) return;
+    mpc_value_id v = mpc_operand(f->p->g, n, divides ? 1 : 0);
+    if (f->range[v].nan || !rounds_to_zero(f, f->range[v].lo)) return;
+    snprintf(text, sizeof text, "f32: %g keeps it off 0 for `%s`, and is 0 in %s (N32)", f->range[v].lo,
+             mpc_op_get(f->p->g->ctx, n->op)->name, f->name);
+    force(f, v, text);
+}
+
+/* Angles whose rounding error is a part of the circle. */
+static void force_angle(forcing *f, const mpc_node *n) {
+    char text[160];
+    if (n->op != MPC_OP_sin && n->op != MPC_OP_cos) return;
+    mpc_value_id v = mpc_operand(f->p->g, n, 0);
+    double most = mpc_interval_largest(f->range[v]);
+    if (!mpc_interval_is_finite(f->range[v]) || ldexp(most, -f->low->fraction_bits - 1) <= 0x1p-5) return;
+    snprintf(text, sizeof text, "f32: an angle of up to %g, and %s has steps of %g there (N41)", most, f->name,
+             ldexp(1, ilogb(most) - f->low->fraction_bits));
+    force(f, v, text);
+}
+
+/* A literal that the low format loses keeps the op that takes it in f32. */
+static void force_literal(forcing *f, mpc_node_id id) {
+    char text[160];
+    const mpc_graph *g = f->p->g;
+    const mpc_node *n = &g->nodes[id];
+    bool pad = n->op == MPC_OP_pad;
+    if (!pad && mpc_node_op(g, id)->cls != MPC_CLASS_FOLLOW) return;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        const mpc_node *operand = mpc_producer(g, mpc_operand(g, n, i));
+        bool literal = operand != NULL && operand->op == MPC_OP_const && !f->p->fixed.operand[n->operand_begin + i];
+        if (!pad && !literal) continue;
+        double c = pad ? mpc_attr_float(g, n, "value") : mpc_attr_float(g, operand, "value");
+        const char *what = mpc_constant_loss(c, f->p->low);
+        if (what == NULL) continue;
+        snprintf(text, sizeof text, "f32: the constant %g %s in %s (N45)", c, what, f->name);
+        force(f, mpc_result(n, 0), text);
+        return;
+    }
+}
+
+mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
+    const mpc_graph *g = p->g;
+    if (!mpc_format_is_low(p->low)) return MPC_OK;
+    mpc_range_options options = {.low = MPC_FMT_f32};
+    forcing f = {.p = p,
+                 .range = mpc_range_analyze(g, &options, p->arena),
+                 .seen = seen,
+                 .low = &mpc_format_get(p->low)->fmt,
+                 .name = mpc_format_get(p->low)->name};
+    if (f.range == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    for (mpc_value_id v = 0; v < g->value_count; v++) {
+        force_by_interval(&f, v);
+        force_by_profile(&f, v);
+    }
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        force_off_zero(&f, &g->nodes[id]);
+        force_angle(&f, &g->nodes[id]);
+        if (!p->given[id]) force_literal(&f, id);
+    }
+    return MPC_OK;
+}
+
+/* --- carrying it out --- */
+
+static mpc_sym forced_operand(const mpc_plan *p, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_sym why = p->forced_f32[mpc_operand(p->g, n, i)];
+        if (why != 0 && !p->fixed.operand[n->operand_begin + i]) return why;
+    }
+    return 0;
+}
+
+static mpc_sym forced_result(const mpc_plan *p, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_sym why = p->forced_f32[mpc_result(n, i)];
+        if (why != 0 && !p->fixed.result[mpc_result(n, i)]) return why;
+    }
+    return 0;
+}
+
+mpc_decision mpc_range_keep(mpc_plan *p, mpc_node_id id, mpc_decision d) {
+    const mpc_node *n = &p->g->nodes[id];
+    mpc_sym operand = mpc_format_is_low(d.operand) ? forced_operand(p, n) : 0;
+    mpc_sym result = mpc_format_is_low(d.result) ? forced_result(p, n) : 0;
+    bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW;
+    if (view && (operand != 0 || result != 0)) operand = result = operand != 0 ? operand : result;
+    if (operand != 0) d.operand = MPC_FMT_f32;
+    if (result != 0) d.result = MPC_FMT_f32;
+    if (result != 0 || operand != 0) p->why[id] = result != 0 ? result : operand;
+    return d;
+}
