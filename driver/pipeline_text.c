@@ -71,7 +71,10 @@ void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stag
     } else if (stage == MPC_STAGE_GRAD) {
         return;
     }
-    mpc_str_printf(out, "autocast{format=%s solver=%s}", t->precision, t->solver);
+    const char *agree = mpc_model_agreements(s->model);
+    mpc_str_printf(out, "autocast{format=%s solver=%s", t->precision, t->solver);
+    if (agree && *agree) mpc_str_printf(out, " agree=\"%s\"", agree);
+    mpc_str_append(out, "}");
     if (stage == MPC_STAGE_DECIDED) return;
     mpc_str_append(out, ",insert-casts,master-weights");
     if (stage >= MPC_STAGE_LOWERED) {

@@ -83,6 +83,18 @@ static void print_quoted(const char *text, mpc_str *out) {
     mpc_str_append(out, "\"");
 }
 
+static void print_agreements(const mpc_model *m, bool origins, mpc_str *out) {
+    for (size_t i = 0; i < m->agreements.count; i++) {
+        const fe_agreement *a = &m->agreements.data[i];
+        mpc_str_append(out, "    agree = [\"");
+        for (const char *at = a->globs; *at; at++)
+            if (*at == '|') mpc_str_append(out, "\", \"");
+            else mpc_str_append_n(out, at, 1);
+        mpc_str_append(out, "\"]");
+        print_origin(m, origins, a->span, FE_FROM_FILE, NULL, out);
+    }
+}
+
 static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
     if (m->params.count) mpc_str_append(out, "\nparams {\n");
     for (size_t i = 0; i < m->params.count; i++) {
@@ -99,7 +111,7 @@ static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
         mpc_str_append(out, "    }\n");
     }
     if (m->params.count) mpc_str_append(out, "}\n");
-    if (m->policy.count) mpc_str_append(out, "\npolicy {\n");
+    if (m->policy.count || m->agreements.count) mpc_str_append(out, "\npolicy {\n");
     for (size_t i = 0; i < m->policy.count; i++) {
         const fe_selector *s = &m->policy.data[i];
         mpc_str_append(out, "    ");
@@ -108,7 +120,8 @@ static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
         mpc_str_printf(out, " = %s", mpc_format_get(s->format)->name);
         print_origin(m, origins, s->span, FE_FROM_FILE, NULL, out);
     }
-    if (m->policy.count) mpc_str_append(out, "}\n");
+    print_agreements(m, origins, out);
+    if (m->policy.count || m->agreements.count) mpc_str_append(out, "}\n");
 }
 
 static void print_all(const mpc_model *m, bool origins, const char *folder, mpc_str *out) {

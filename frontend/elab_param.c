@@ -275,7 +275,23 @@ mpc_format fe_policy_format(fe_elab *e, const char *op, const char *path, const 
     return format;
 }
 
+/* A policy that names a parameter, whose master no word can narrow: both lines, and what to write instead. */
+static bool is_master(fe_elab *e, const fe_selector *s) {
+    for (size_t i = 0; i < e->params.count; i++) {
+        const fe_param *p = &e->params.data[i];
+        if (!mpc_glob_match(s->glob, p->path)) continue;
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E111", s->span, "`%s` is a %s: its values stay f32 (N70)", p->path,
+                               p->is_stat ? "statistic" : "parameter, and masters are what is trained");
+        fe_second(&r, p->span, "it is made here");
+        fe_help(&r, "name the op that reads it: the copy that the op reads follows the op's format (N75)");
+        fe_send(&r);
+        return true;
+    }
+    return false;
+}
+
 static void report_selector(fe_elab *e, const fe_selector *s, const char *what, bool of_values) {
+    if (of_values && !s->is_op && is_master(e, s)) return;
     fe_suggestion near = fe_suggest(s->glob);
     near.distance = (unsigned)strlen(s->glob);
     for (size_t i = 0; i < e->params.count; i++) fe_suggest_try(&near, e->params.data[i].path);
@@ -283,6 +299,36 @@ static void report_selector(fe_elab *e, const fe_selector *s, const char *what, 
     for (mpc_value_id i = 0; g && i < g->value_count; i++) fe_suggest_try(&near, mpc_value_name(g, i));
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E045", s->span, "`%s` matches no %s", s->glob, what);
     if (near.best && !s->is_op) fe_help(&r, "the nearest path is `%s`", near.best);
+    fe_send(&r);
+}
+
+/* --- agreements --- */
+
+static uint32_t count_matches(const mpc_graph *g, const char *glob) {
+    uint32_t count = 0;
+    for (mpc_value_id v = 0; v < g->value_count; v++)
+        count += mpc_format_is_float(mpc_value_format(g, v)) && mpc_glob_match(glob, mpc_value_name(g, v));
+    return count;
+}
+
+/* Each glob of an agreement finds something, and together they find two values. */
+static void check_agreement(fe_elab *e, const fe_agreement *a) {
+    const mpc_graph *g = mpc_builder_graph(e->b);
+    uint32_t count = 0;
+    for (const char *at = a->globs; *at;) {
+        size_t length = strcspn(at, "|");
+        const char *glob = fe_format(e, "%.*s", (int)length, at);
+        uint32_t found = g && glob ? count_matches(g, glob) : 0;
+        at += length + (at[length] == '|');
+        count += found;
+        if (found || !glob) continue;
+        fe_selector s = {.glob = glob, .span = a->span};
+        report_selector(e, &s, "value", true);
+        return;
+    }
+    if (count > 1) return;
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E045", a->span, "`%s` is one value: there is nothing to agree with", a->globs);
+    fe_help(&r, "agree = [\"first\", \"second\"]");
     fe_send(&r);
 }
 
@@ -295,4 +341,5 @@ void fe_check_selectors(fe_elab *e) {
     for (size_t i = 0; i < m->policy.count; i++)
         if (!m->policy.data[i].matched)
             report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value", true);
+    for (size_t i = 0; i < m->agreements.count && e->b; i++) check_agreement(e, &m->agreements.data[i]);
 }

@@ -41,6 +41,11 @@ typedef struct fe_selector { /* of params or policy: one glob or op name with wh
     bool matched;
 } fe_selector;
 
+typedef struct fe_agreement { /* `agree = ["fc1", "layer.*.out"]` of a policy */
+    const char *globs; /* "fc1|layer.*.out" */
+    mpc_span span;
+} fe_agreement;
+
 typedef struct fe_mapping {
     const fe_ast *entry; /* AST_INPUT_ENTRY */
 } fe_mapping;
@@ -58,6 +63,7 @@ struct mpc_model {
     MPC_ARRAY(fe_setting) train;
     MPC_ARRAY(fe_selector) params;
     MPC_ARRAY(fe_selector) policy;
+    MPC_ARRAY(fe_agreement) agreements;
     MPC_ARRAY(mpc_data_source) sources;
     MPC_ARRAY(fe_setting) source_settings;
     MPC_ARRAY(const fe_ast *) mappings;

@@ -101,6 +101,9 @@ const char *mpc_model_name(const mpc_model *model);
 const mpc_train_config *mpc_model_train(const mpc_model *model);
 /* `logits = linear(x, 3) as head`: the variable's value is called `head`. NULL when no assignment to it has a label. */
 const char *mpc_model_label(const mpc_model *model, const char *variable);
+/* Values that must have one format, as the option `agree` of autocast: groups "fc1|layer.*.out@m.mpg:12" joined by ';'. "": none;
+ * NULL: out of memory. */
+const char *mpc_model_agreements(mpc_model *model);
 size_t mpc_model_source_count(const mpc_model *model);
 const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
 size_t mpc_model_metric_count(const mpc_model *model);

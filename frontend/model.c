@@ -269,6 +269,7 @@ void mpc_model_destroy(mpc_model *m) {
     mpc_array_free(&m->train);
     mpc_array_free(&m->params);
     mpc_array_free(&m->policy);
+    mpc_array_free(&m->agreements);
     mpc_array_free(&m->sources);
     mpc_array_free(&m->source_settings);
     mpc_array_free(&m->mappings);

@@ -1,12 +1,11 @@
-/* The sections that select by path: params (initialisers, rates, freezing) and policy (formats). Later lines win, so
- * selectors are kept in the order of the file, overrides last. */
+/* The section params: initialisers, rates and freezing by path. Later lines win, so selectors are kept in the order of the
+ * file, overrides last. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
 
-static void add(mpc_model *m, bool policy, fe_selector s) {
-    bool ok = policy ? mpc_array_push(&m->policy, s) : mpc_array_push(&m->params, s);
-    if (!ok) m->diag.no_memory = true;
+static void add(mpc_model *m, fe_selector s) {
+    if (!mpc_array_push(&m->params, s)) m->diag.no_memory = true;
 }
 
 static bool check_params_key(mpc_model *m, const fe_ast *e) {
@@ -36,7 +35,7 @@ static void add_globs(mpc_model *m, const fe_ast *e) {
     for (const fe_ast *k = e->other.first; k; k = k->next)
         if (!check_params_key(m, k)) return;
     for (const fe_ast *g = e->list.first; g; g = g->next)
-        add(m, false, (fe_selector){.glob = g->text, .span = g->span, .entries = e->other.first});
+        add(m, (fe_selector){.glob = g->text, .span = g->span, .entries = e->other.first});
 }
 
 /* params."head.**".lr=10x */
@@ -62,7 +61,7 @@ static void add_override(mpc_model *m, const mpc_override *o) {
     if (!e || !entry || !path || !key) return;
     *entry = (fe_ast){.kind = AST_ENTRY, .span = e->span, .name_span = e->span, .text = key};
     entry->kid[0] = (fe_ast *)(uintptr_t)e;
-    if (check_params_key(m, entry)) add(m, false, (fe_selector){.glob = path, .span = e->span, .entries = entry});
+    if (check_params_key(m, entry)) add(m, (fe_selector){.glob = path, .span = e->span, .entries = entry});
 }
 
 void fe_read_params(mpc_model *m) {
@@ -78,69 +77,4 @@ void fe_read_params(mpc_model *m) {
     for (size_t i = 0; i < m->override_count; i++)
         if (!m->overrides[i].is_const && strncmp(m->overrides[i].key, "params.", 7) == 0)
             add_override(m, &m->overrides[i]);
-}
-
-/* --- policy --- */
-
-static const fe_ast *policy_word(mpc_model *m, const fe_ast *e) {
-    if (e->kid[0]) return e->kid[0];
-    const fe_ast *only = e->other.first;
-    bool fits = only && !only->next && only->kind == AST_ENTRY &&
-                (strcmp(only->text, "format") == 0 || strcmp(only->text, "precision") == 0);
-    if (fits) return only->kid[0];
-    fe_error(&m->diag, "E052", e->span, "a policy names one format: \"head.**\" { format = f32 }");
-    return NULL;
-}
-
-static bool known_op(mpc_model *m, const char *name) {
-    mpc_op_id id;
-    return fe_find_builtin(name) || mpc_op_find(m->ctx, name, &id);
-}
-
-static void unknown_op(mpc_model *m, const fe_ast *e) {
-    fe_suggestion near = fe_suggest(e->text);
-    for (size_t i = 0; fe_builtin_at(i); i++) fe_suggest_try(&near, fe_builtin_at(i)->name);
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E052", e->name_span,
-                           "there is no op `%s`; paths stand in quotes: \"%s.**\" = f32", e->text, e->text);
-    bool close = near.best && 3 * near.distance <= strlen(e->text); /* short words may well be paths */
-    if (close) fe_help(&r, "did you mean `%s`?", near.best);
-    fe_send(&r);
-}
-
-static void add_policy(mpc_model *m, const fe_ast *e) {
-    const fe_ast *word = policy_word(m, e);
-    if (!word) return;
-    if (e->kind == AST_ENTRY && strcmp(e->text, "level") == 0) {
-        fe_error(&m->diag, "E009", e->name_span, "`level` is not supported yet");
-        return;
-    }
-    if (word->kind != AST_NAME) {
-        fe_error(&m->diag, "E052", word->span, "a policy names a format: f32, bf16 or f16");
-        return;
-    }
-    mpc_format format = fe_region_format(m, word);
-    if (format == MPC_FMT_none) return;
-    if (e->kind == AST_ENTRY) {
-        if (known_op(m, e->text))
-            add(m, true, (fe_selector){.glob = e->text, .span = e->span, .format = format, .is_op = true});
-        else unknown_op(m, e);
-        return;
-    }
-    for (const fe_ast *g = e->list.first; g; g = g->next)
-        add(m, true, (fe_selector){.glob = g->text, .span = g->span, .format = format});
-}
-
-void fe_read_policy(mpc_model *m) {
-    const fe_ast *section = fe_find_section(m, "policy");
-    for (const fe_ast *e = section ? section->list.first : NULL; e; e = e->next) {
-        if (e->kind == AST_ENTRY || e->kind == AST_GLOBS) add_policy(m, e);
-        else fe_error(&m->diag, "E052", e->span, "a policy is an op or a path with a format: softmax = f32");
-    }
-    for (size_t i = 0; i < m->override_count; i++) {
-        if (m->overrides[i].is_const || strncmp(m->overrides[i].key, "policy.", 7) != 0) continue;
-        fe_report r =
-            fe_begin(&m->diag, MPC_SEV_ERROR, "E009", (mpc_span){0}, "policies can't be set from the command line yet");
-        r.place = fe_override_title(m, &m->overrides[i]);
-        fe_send(&r);
-    }
 }

@@ -28,6 +28,15 @@ static bool store_word(mpc_model *m, const fe_train_key *k, const fe_setting *s,
     return false;
 }
 
+/* Plugins bring solvers, so which names there are is known to the pass that looks for one (E105). */
+static bool store_name(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    (void)k;
+    const fe_ast *e = s->expr;
+    if (e->kind != AST_NAME && e->kind != AST_STRING) return bad_value(m, s, e->span, "a name"), false;
+    *(const char **)out = e->text;
+    return true;
+}
+
 static bool store_count(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     int64_t least = *(const int64_t *)k->rule;
     fe_value v = fe_eval_constant(m, s->expr);
@@ -131,7 +140,6 @@ static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s,
 /* --- the table --- */
 
 static const char *const precisions[] = {"f32", "tf32", "bf16", "f16", NULL};
-static const char *const solvers[] = {"list", NULL};
 static const char *const stops[] = {"stop", "skip", NULL};
 static const char *const rejects[] = {"reject", "keep", NULL};
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
@@ -142,7 +150,7 @@ static const int64_t zero = 0, one = 1;
 #define FIELD(f) offsetof(mpc_train_config, f)
 static const fe_train_key keys[] = {
     {"precision", "bf16", store_word, precisions, FIELD(precision)},
-    {"solver", "list", store_word, solvers, FIELD(solver)},
+    {"solver", "list", store_name, NULL, FIELD(solver)},
     {"optimizer", "adamw(lr = 1e-3, weight_decay = 0.01)", store_call, optimizers, FIELD(optimizer)},
     {"schedule", "constant", store_call, schedules, FIELD(schedule)},
     {"loss_scale", "dynamic", store_call, scales, FIELD(loss_scale)},
