@@ -21,6 +21,8 @@ static const mpc_command COMMANDS[] = {
     {"dump-ir", "FILE.mpg", "the graph at a stage of compilation", MPC_OPT_MODEL | MPC_OPT_IR, 1, 1, mpc_cmd_dump_ir},
     {"explain", "FILE.mpg [VALUE]", "format and reason of every value; --memory: bytes",
      MPC_OPT_MODEL | MPC_OPT_EXPLAIN, 1, 2, mpc_cmd_explain},
+    {"diff-ir", "A B", "what differs between two graphs, models or assignments; exit status 1 if anything does",
+     MPC_OPT_MODEL | MPC_OPT_DIFF, 2, 2, mpc_cmd_diff_ir},
     {"compile", "FILE.mpg", "the generated kernels, without running them", MPC_OPT_MODEL | MPC_OPT_COMPILE, 1, 1,
      mpc_cmd_compile},
     {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},

@@ -20,14 +20,16 @@ typedef struct mpc_options {
     const char *file, *argument; /* positional: FILE, then what else the command takes */
     const char *device;
     const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
+    const char *lock; /* train --lock */
     const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
     double temperature;
-    bool json, short_form, overwrite, reasons, memory;
+    bool json, short_form, overwrite, reasons, memory, dot;
     bool verify_each, print_changed, time_passes, stats;
     bool has_seed;
     uint64_t seed;
     mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */
+    mpc_text_list other_set; /* diff-ir --other: KEY=VALUE of B alone */
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
 
@@ -56,6 +58,7 @@ enum {                    /* option groups */
        MPC_OPT_COMPILE = 64,
        MPC_OPT_PASSES = 128,
        MPC_OPT_OUT = 256,
+       MPC_OPT_DIFF = 512,
        MPC_OPT_SEED = 1024,
        MPC_OPT_ANY = 2048, /* --json, --short */
 };
@@ -94,6 +97,7 @@ int mpc_cmd_eval(mpc_cli *cli);
 int mpc_cmd_predict(mpc_cli *cli);
 int mpc_cmd_dump_ir(mpc_cli *cli);
 int mpc_cmd_explain(mpc_cli *cli);
+int mpc_cmd_diff_ir(mpc_cli *cli);
 int mpc_cmd_compile(mpc_cli *cli);
 int mpc_cmd_config(mpc_cli *cli);
 int mpc_cmd_opt(mpc_cli *cli);

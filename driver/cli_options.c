@@ -43,6 +43,7 @@ static const option_row OPTIONS[] = {
     {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
     {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN, "length of the training in steps"},
+    {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
     {"--profile", "FILE.json", TEXT, AT(profile), MPC_OPT_TRAIN, "a trace of one step, launch by launch, for Perfetto"},
     {"--seed", "N", SEED, AT(seed), MPC_OPT_TRAIN | MPC_OPT_SEED, "seed of initial values, order and random ops"},
     {"--from", "DIR", TEXT, AT(from), MPC_OPT_FROM, "run folder, or a checkpoint in it"},
@@ -57,6 +58,8 @@ static const option_row OPTIONS[] = {
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
     {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
+    {"--dot", NULL, FLAG, AT(dot), MPC_OPT_EXPLAIN, "the graph for Graphviz, coloured by format, casts set apart"},
+    {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
     {"--emit", "c|cu|ptx|cubin", TEXT, AT(emit), MPC_OPT_COMPILE,
      "form of the kernels (default c; cu with --device cuda)"},
     {"--arch", "sm_80,sm_90,...", TEXT, AT(arch), MPC_OPT_COMPILE,
@@ -227,7 +230,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
     mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames,
-                              &o->allow_missing, &o->plugins, &o->shorthand};
+                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }
 

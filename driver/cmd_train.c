@@ -1,6 +1,7 @@
 /* mpc train: opens everything, so that a mistake in any file is found before the first step, then trains. */
 #include <string.h>
 
+#include "driver/lock.h"
 #include "driver/trainer.h"
 
 static bool start_fresh(mpc_trainer *t) {
@@ -34,7 +35,7 @@ int mpc_cmd_train(mpc_cli *cli) {
     int status = MPC_EXIT_FAILED;
     if (mpc_session_open(&session, cli)) {
         mpc_trainer trainer;
-        if (mpc_trainer_init(&trainer, &session) &&
+        if (mpc_trainer_init(&trainer, &session) && mpc_lock_check(&session) &&
             (cli->options->resume ? start_resumed(&trainer) : start_fresh(&trainer)))
             status = mpc_trainer_run(&trainer);
         mpc_trainer_deinit(&trainer);

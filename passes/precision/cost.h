@@ -21,6 +21,12 @@ typedef struct mpc_rate { /* of one kind of op with operands in one format */
     double misaligned; /* ... take so many times as long (N05); 1: no matter */
 } mpc_rate;
 
+/* Corrects the time of single LOW ops: a plugin's (include/mpc/plugin.h). */
+typedef struct mpc_price_model mpc_price_model;
+struct mpc_price_model {
+    double (*price)(const mpc_price_model *model, const mpc_graph *g, mpc_node_id node, mpc_format format, double seconds);
+};
+
 typedef struct mpc_device_profile {
     char name[48];
     mpc_rate rate[MPC_COST_KINDS][MPC_FMT_count];
@@ -29,10 +35,13 @@ typedef struct mpc_device_profile {
     double gap; /* seconds between two launches */
     double convert; /* elements per second that a loop converts in registers */
     bool keeps_attention; /* attention stays one op (expand{keep=attention}) */
+    const mpc_price_model *model; /* NULL: the rates say all; never part of the text form */
 } mpc_device_profile;
 
 /* Built-in: cpu-plain, cpu-avx512, cpu-avx512bf16, cpu-amx, a100, h100, h200. NULL: no such name. */
 const mpc_device_profile *mpc_device_profile_find(const char *name);
+/* Built-in ones, then those of plugins. */
+const mpc_device_profile *mpc_device_profile_named(const mpc_context *ctx, const char *name);
 uint32_t mpc_device_profile_count(void);
 const mpc_device_profile *mpc_device_profile_at(uint32_t index);
 /* The text form of a profile (docs/precision.md) and back; E150 with the line on errors. */
@@ -59,6 +68,9 @@ typedef struct mpc_plan_cost {
 } mpc_plan_cost;
 /* Of a plan whose nodes all have decisions, whoever made them: any formats, hard rules kept or not. */
 mpc_plan_cost mpc_plan_price(const struct mpc_plan *plan, const mpc_costs *costs);
+
+/* Of a graph with the decisions of autocast, before casts are inserted; E108 where a decision is missing. */
+mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_plan_cost *out);
 
 /* One term each, seconds. Of a LOW op with operands in `format`; 0 for other nodes. */
 double mpc_cost_op(const mpc_costs *costs, mpc_node_id node, mpc_format format);

@@ -1,0 +1,11 @@
+/* train --lock FILE: the precision assignment as a file that is kept with the model. */
+#ifndef MPC_DRIVER_LOCK_H
+#define MPC_DRIVER_LOCK_H
+
+#include "driver/session.h"
+
+/* Once the session's first step has made its assignment: writes it where there is no FILE, else compares; E366 with the difference.
+ * A FILE without a folder lies beside the model. Nothing to do without --lock. */
+bool mpc_lock_check(mpc_session *s);
+
+#endif

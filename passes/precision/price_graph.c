@@ -1,0 +1,51 @@
+/* What a decided graph costs: its decisions become a plan again and the plan is priced, so that an assignment can be judged after the
+ * pass is over, by whoever made it. The graph is as autocast left it, before casts are inserted. */
+#include "passes/precision/cost.h"
+#include "passes/precision/precision.h"
+
+/* The format that the assignment narrows to; bf16 where it narrows nothing. */
+static mpc_format low_of(const mpc_graph *g) {
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        const mpc_decision *d = &g->decisions[id];
+        if (!d->present) continue;
+        if (mpc_format_is_low(d->operand)) return d->operand;
+        if (mpc_format_is_low(d->result)) return d->result;
+    }
+    return MPC_FMT_bf16;
+}
+
+static mpc_status take_decisions(mpc_plan *p) {
+    const mpc_graph *g = p->g;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        if (!mpc_is_assigned(g, id)) continue;
+        if (!g->decisions[id].present)
+            return mpc_error(mpc_context_sink(g->ctx), "E108", "no format has been decided for `%s`",
+                             mpc_value_name(g, mpc_result(&g->nodes[id], 0)));
+        p->given[id] = true;
+        mpc_plan_decide(p, id, g->decisions[id], "%s", mpc_sym_text(g->ctx, g->nodes[id].why));
+    }
+    return MPC_OK;
+}
+
+static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan_cost *out) {
+    mpc_plan p = mpc_plan_create(g, low_of(g), arena);
+    if (p.g == NULL) return MPC_NO_MEMORY;
+    mpc_plan_read_backwards(&p);
+    mpc_status status = take_decisions(&p);
+    if (status != MPC_OK) return status;
+    const mpc_costs *costs = mpc_costs_create(&p, profile, env, arena);
+    if (costs == NULL) return MPC_FAILED;
+    *out = mpc_plan_price(&p, costs);
+    return MPC_OK;
+}
+
+mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_plan_cost *out) {
+    const mpc_sink *sink = mpc_context_sink(decided->ctx);
+    *out = (mpc_plan_cost){0};
+    if (decided->decisions == NULL) return mpc_error(sink, "E108", "a price needs the decisions of autocast");
+    mpc_arena *arena = mpc_arena_create();
+    mpc_status status = arena != NULL ? price(decided, profile, env, arena, out) : MPC_NO_MEMORY;
+    if (status == MPC_NO_MEMORY) mpc_error(sink, "E901", "out of memory");
+    mpc_arena_destroy(arena);
+    return status;
+}
