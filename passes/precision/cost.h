@@ -108,11 +108,11 @@ typedef struct mpc_choice_line {
     const char *blocker; /* name of the neighbour's first result; NULL: none */
     mpc_choice choice; /* node ids are of the graph that autocast saw */
 } mpc_choice_line;
-typedef struct mpc_choices mpc_choices;
-mpc_choices *mpc_choices_create(void); /* NULL: out of memory */
-void mpc_choices_destroy(mpc_choices *choices);
-const mpc_choice_line *mpc_choices_find(const mpc_choices *choices, const char *value);
-bool mpc_choices_add(mpc_choices *choices, const mpc_choice_line *line); /* copies texts */
+typedef struct mpc_plan_choices mpc_plan_choices;
+mpc_plan_choices *mpc_plan_choices_create(void); /* NULL: out of memory */
+void mpc_plan_choices_destroy(mpc_plan_choices *choices);
+const mpc_choice_line *mpc_plan_choices_find(const mpc_plan_choices *choices, const char *value);
+bool mpc_plan_choices_add(mpc_plan_choices *choices, const mpc_choice_line *line); /* copies texts */
 /* Of the plan that was chosen, of all-f32, and a lower bound for any plan that keeps the hard rules (equal to the plan's where
  * the cut is exact: two formats). */
 typedef struct mpc_solution {
@@ -121,6 +121,6 @@ typedef struct mpc_solution {
     double bound;
     double seconds; /* processor time of the search, groups not included */
 } mpc_solution;
-mpc_solution *mpc_choices_solution(mpc_choices *choices);
+mpc_solution *mpc_plan_choices_solution(mpc_plan_choices *choices);
 
 #endif
