@@ -279,7 +279,7 @@ static mpc_status read_options(const mpc_pass_options *o, const mpc_context *ctx
 /* `auto`: what the caller says costs are for. */
 static mpc_status find_target(const char *name, const mpc_context *ctx, const mpc_device_profile **profile) {
     if (strcmp(name, "auto") == 0) return MPC_OK;
-    const mpc_device_profile *found = mpc_device_profile_find(name);
+    const mpc_device_profile *found = mpc_device_profile_named(ctx, name);
     if (found == NULL) return mpc_error(mpc_context_sink(ctx), "E105", "autocast: there is no device profile `%s`", name);
     *profile = found;
     return MPC_OK;

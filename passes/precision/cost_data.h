@@ -1,0 +1,65 @@
+/* The terms behind mpc_costs, for the solvers of passes/precision that minimise their sum. */
+#ifndef MPC_PASSES_COST_DATA_H
+#define MPC_PASSES_COST_DATA_H
+
+#include "passes/precision/cost.h"
+#include "passes/precision/precision.h"
+
+typedef enum mpc_read_as {
+    MPC_READ_STORED,   /* in the storage format: loops widen in registers */
+    MPC_READ_OPERANDS, /* in the format that the reader's operands are read in: LOW ops, views */
+    MPC_READ_FIXED,    /* in `format` */
+    MPC_READ_COPIES,   /* in every format in which the view `through` is needed */
+} mpc_read_as;
+
+typedef struct mpc_reading {
+    mpc_node_id reader; /* MPC_NONE: an output or a next value */
+    mpc_read_as as;
+    mpc_format format;    /* of FIXED */
+    mpc_value_id through; /* of COPIES: the view's result */
+    bool crosses;         /* the copy in that format has to be stored */
+    bool counted;         /* reading it is a term of its own; LOW ops have it in theirs */
+} mpc_reading;
+
+typedef enum mpc_made {
+    MPC_MADE_LOOP,   /* written in every format that is needed */
+    MPC_MADE_KERNEL, /* written in its storage format; other formats are made by a kernel that reads that */
+    MPC_MADE_BEFORE, /* inputs and states: there already */
+    MPC_MADE_UPDATE, /* parameters: low copies are written by the update */
+    MPC_MADE_FREE,   /* frozen parameters: their low copies are there already; constants */
+} mpc_made;
+
+typedef struct mpc_op_terms { /* of a LOW op */
+    bool present;
+    mpc_cost_kind kind;
+    double batch, extent[3]; /* rows, columns, depth of one product */
+    double moved;            /* operand elements whose format is decided */
+    double fixed_bytes;
+} mpc_op_terms;
+
+struct mpc_costs {
+    const mpc_plan *plan;
+    const mpc_graph *g;
+    mpc_device_profile profile;
+    mpc_arena *arena;
+    uint32_t *begin;       /* by value, + 1: into readings; of the values that are their own storage */
+    mpc_reading *readings; /* STORED ones: one per reading group */
+    mpc_value_id *storage; /* by value */
+    mpc_value_id *folded;  /* by value: stored in another format than this one, it costs a kernel; MPC_NONE */
+    mpc_made *made;        /* by value */
+    double *elements;      /* by value; 0: no float, nothing to price */
+    mpc_op_terms *ops;     /* by node */
+    const double *charge_value, *charge_node;
+};
+
+double mpc_cost_move(const mpc_costs *c, double bytes);
+double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f);
+double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f);
+/* An activation that doesn't fold into its product. */
+double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v);
+/* The storage format is always written by itself. */
+static inline bool mpc_cost_always_stored(const mpc_costs *c, mpc_value_id v) { return c->made[v] == MPC_MADE_KERNEL; }
+/* insert-casts would place a cast on the view's source instead of on the view. */
+bool mpc_is_relabeling(const mpc_graph *g, const mpc_node *n);
+
+#endif

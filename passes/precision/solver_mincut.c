@@ -1,0 +1,172 @@
+/* The solver `mincut`: of all assignments that keep the hard rules (labels.c) the cheapest by the terms of cost.h, found as a minimum cut (label_moves.c).
+ * Two formats: exact. With a third one, moves go on until none helps, and a relaxed cut says how far from the optimum that can be. On a device where the
+ * low format gains nothing the classes decide as in `list`, since whoever asks for it there wants its numbers, not its speed. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "passes/precision/labels.h"
+
+enum { MOST_ROUNDS = 8 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- reasons --- */
+
+static const char *name_of(mpc_format f) { return f == MPC_FMT_none ? "as typed" : mpc_format_get(f)->name; }
+
+/* "12.3 us" */
+static const char *seconds_text(double seconds, char out[16]) {
+    double us = seconds * 1e6;
+    if (us < 0.0005) snprintf(out, 16, "0 us");
+    else if (us < 1e4) snprintf(out, 16, "%.3g us", us);
+    else snprintf(out, 16, "%.3g ms", us * 1e-3);
+    return out;
+}
+
+static const char *rule_of_result(const mpc_labels *l, mpc_node_id id) {
+    mpc_value_id v = mpc_result(&l->plan->g->nodes[id], 0);
+    const char *rule = l->variables[l->of_value[v]].rule;
+    return l->wide[v] ? "N60" : rule;
+}
+
+static void decide_low(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
+    char low[16], wide[16], stores[48] = "";
+    d.operand = mpc_label_of(l, l->of_node[id]);
+    mpc_format other = mpc_format_is_low(d.operand) ? MPC_FMT_f32 : p->low;
+    const char *rule = rule_of_result(l, id);
+    if (!mpc_format_is_low(d.result) && rule != NULL) snprintf(stores, sizeof stores, "; stores f32 (%s)", rule);
+    else snprintf(stores, sizeof stores, "; stores %s", name_of(d.result));
+    mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s (N01)", name_of(d.operand),
+                    seconds_text(mpc_cost_op(c, id, d.operand), low), seconds_text(mpc_cost_op(c, id, other), wide),
+                    name_of(other), stores);
+}
+
+static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
+    mpc_value_id v = mpc_result(&p->g->nodes[id], 0);
+    const char *cls = mpc_class_name(mpc_node_op(p->g, id)->cls), *rule = rule_of_result(l, id);
+    char one[16], two[16];
+    if (!mpc_format_is_low(d.result) && rule != NULL) {
+        mpc_plan_decide(p, id, d, "%s: f32 (%s)", cls, rule);
+        return;
+    }
+    mpc_format other = mpc_format_is_low(d.result) ? MPC_FMT_f32 : p->low;
+    double here = mpc_cost_value(c, v, d.result), there = mpc_cost_value(c, v, other);
+    if (there > 0)
+        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s", cls, name_of(d.result), seconds_text(here, one),
+                        seconds_text(there, two), name_of(other));
+    else
+        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel", cls, name_of(d.result));
+}
+
+static void decide_node(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id) {
+    const mpc_node *n = &p->g->nodes[id];
+    const mpc_op *op = mpc_node_op(p->g, id);
+    mpc_value_id v = mpc_result(n, 0);
+    mpc_decision d = {.present = true, .compute = MPC_FMT_f32};
+    for (uint32_t i = n->result_count; i-- > 0;)
+        if (!p->fixed.result[mpc_result(n, i)]) v = mpc_result(n, i);
+    if (mpc_node_has_attr(p->g, n, "acc")) d.acc = mpc_attr_format(p->g, n, "acc");
+    d.result = p->fixed.result[v] ? MPC_FMT_none : mpc_label_of(l, mpc_storage_variable(l, v));
+    if (op->cls == MPC_CLASS_LOW) {
+        if (d.result == MPC_FMT_none) d.result = MPC_FMT_f32;
+        decide_low(p, l, c, id, d);
+    } else if (op->cls == MPC_CLASS_CLEAR) {
+        mpc_solve_list(p, id); /* moves what it gets; formats before it are known */
+        if (l->of_node[id] == MPC_NONE) return;
+        d.operand = d.result;
+        mpc_plan_decide(p, id, d, "CLEAR: joins in %s (N43)", name_of(d.result));
+    } else {
+        if (d.result == MPC_FMT_none) d.result = MPC_FMT_f32;
+        decide_stored(p, l, c, id, d);
+    }
+}
+
+static void report_lost_constants(const mpc_plan *p, const mpc_labels *l, mpc_node_id id) {
+    const mpc_node *n = &p->g->nodes[id];
+    const char *rule = l->variables[l->of_value[mpc_result(n, 0)]].rule;
+    int64_t elements = mpc_type_elements(mpc_value_type(p->g, mpc_result(n, 0)));
+    bool any = false;
+    if (rule == NULL || rule[0] != 'N' || rule[1] != '4' || rule[2] != '5') return;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(p->g, n, i);
+        if (!mpc_has_a_say(p->g, v, elements)) continue;
+        if (!mpc_format_is_low(mpc_label_of(l, l->of_value[v]))) return;
+        any = true;
+    }
+    if (any) mpc_report_constants(p, n, p->low);
+}
+
+static void decide_all(mpc_plan *p, const mpc_labels *l, const mpc_costs *c) {
+    const mpc_graph *g = p->g;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        if (!mpc_is_assigned(g, id) || p->given[id]) continue;
+        decide_node(p, l, c, id);
+        report_lost_constants(p, l, id);
+        for (uint32_t i = 0; i < g->nodes[id].result_count; i++) {
+            mpc_value_id v = mpc_result(&g->nodes[id], i);
+            if (l->wide[v] && !p->fixed.result[v]) p->say[v] = mpc_label_of(l, l->of_value[v]);
+        }
+    }
+}
+
+/* --- the search --- */
+
+static mpc_status descend(mpc_labels *l, const mpc_costs *c, const mpc_format *formats, uint32_t count, double *value) {
+    mpc_status status = mpc_labels_move(l, c, &formats[0], 1, value);
+    double before = HUGE_VAL;
+    for (int round = 0; status == MPC_OK && count > 1 && round < MOST_ROUNDS && *value < before; round++) {
+        before = *value;
+        for (uint32_t i = 0; i <= count && status == MPC_OK; i++) {
+            mpc_format to = i < count ? formats[i] : MPC_FMT_f32;
+            status = mpc_labels_move(l, c, &to, 1, value);
+        }
+    }
+    return status;
+}
+
+static mpc_status lower_bound(const mpc_plan *p, const mpc_costs *c, const mpc_format *formats, uint32_t count, double *bound) {
+    mpc_arena *scratch = mpc_arena_create();
+    if (scratch == NULL) return MPC_NO_MEMORY;
+    mpc_labels relaxed = mpc_labels_create(p, scratch);
+    mpc_status status = mpc_labels_move(&relaxed, c, formats, count, bound);
+    mpc_arena_destroy(scratch);
+    return status;
+}
+
+mpc_status mpc_mincut_formats(mpc_plan *p, const mpc_costs *c, const mpc_format *formats, uint32_t count, mpc_solution *out) {
+    double begin = now();
+    mpc_labels l = mpc_labels_create(p, p->arena);
+    mpc_status status = descend(&l, c, formats, count, &out->bound);
+    if (status == MPC_OK && count > 1) status = lower_bound(p, c, formats, count, &out->bound);
+    out->seconds = now() - begin;
+    if (status != MPC_OK) return status;
+    decide_all(p, &l, c);
+    out->cost = mpc_plan_price(p, c);
+    out->present = true;
+    return MPC_OK;
+}
+
+static void say_list(const mpc_plan *p, const mpc_device_profile *profile) {
+    char text[160];
+    const mpc_sink *sink = mpc_context_sink(p->g->ctx);
+    snprintf(text, sizeof text, "%s gains nothing on %s: formats are assigned by class, as by solver list",
+             name_of(p->low), profile->name);
+    const mpc_diag note = {.severity = MPC_SEV_NOTE, .code = "W155", .message = text};
+    if (sink != NULL) sink->emit(sink->user, &note);
+}
+
+mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
+    mpc_solution solution = {0};
+    if (!mpc_device_gains(mpc_costs_profile(env->costs), p->low)) {
+        say_list(p, mpc_costs_profile(env->costs));
+        return mpc_solver_list(p, env);
+    }
+    mpc_status status = mpc_mincut_formats(p, env->costs, &p->low, 1, &solution);
+    if (status == MPC_OK && env->pass->choices != NULL) *mpc_plan_choices_solution(env->pass->choices) = solution;
+    return status;
+}
