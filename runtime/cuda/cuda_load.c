@@ -224,27 +224,39 @@ static mpc_status place_buffers(mpc_cuda_exec *x, uint64_t input_bytes, bool sep
 
 /* ---- code ---- */
 
-static int load_modules(mpc_cuda_exec *x, const mpc_cubins *c, void **loaded, mpc_status *status, uint32_t *bad) {
-    const mpc_cuda_driver *d = &x->cuda->driver;
-    for (uint32_t i = 0; i <= x->program->kernel_count; i++) {
-        uint32_t file = mpc_cubins_file_of(c, i);
+typedef struct loading {
+    const mpc_cubins *cubins;
+    void **modules; /* by file; NULL: not loaded */
+    bool *refused;  /* by file */
+} loading;
+
+static int load_module(mpc_cuda_exec *x, const loading *l, uint32_t file, mpc_status *status) {
+    char *content = NULL;
+    uint64_t bytes = 0;
+    if (!mpc_array_reserve(&x->modules, 1)) *status = MPC_NO_MEMORY;
+    else *status = mpc_cubins_read(l->cubins, file, &content, &bytes);
+    if (*status != MPC_OK) return 0;
+    int result = x->cuda->driver.cuModuleLoadData(&l->modules[file], content);
+    mpc_free(content);
+    if (result == 0) (void)mpc_array_push(&x->modules, l->modules[file]);
+    else l->modules[file] = NULL;
+    return result;
+}
+
+/* Goes on behind a file that the driver refuses, so that all of them are known. The first refusal's result. */
+static int load_modules(mpc_cuda_exec *x, const loading *l, mpc_status *status) {
+    int first = 0;
+    for (uint32_t i = 0; i <= x->program->kernel_count && first != RESULT_NO_MEMORY; i++) {
+        uint32_t file = mpc_cubins_file_of(l->cubins, i);
         const char *name = i < x->program->kernel_count ? x->program->kernels[i].name : gather_kernel.name;
-        char *content = NULL;
-        uint64_t bytes = 0;
-        int result = 0;
-        *bad = file;
-        if (!loaded[file]) {
-            if (!mpc_array_reserve(&x->modules, 1)) *status = MPC_NO_MEMORY;
-            else *status = mpc_cubins_read(c, file, &content, &bytes);
-            if (*status != MPC_OK) return 0;
-            result = d->cuModuleLoadData(&loaded[file], content);
-            mpc_free(content);
-            if (result != 0) return result;
-            (void)mpc_array_push(&x->modules, loaded[file]);
-        }
-        if ((result = d->cuModuleGetFunction(&x->functions[i], loaded[file], name)) != 0) return result;
+        if (l->refused[file]) continue;
+        int result = l->modules[file] ? 0 : load_module(x, l, file, status);
+        if (*status != MPC_OK) return 0;
+        if (result == 0) result = x->cuda->driver.cuModuleGetFunction(&x->functions[i], l->modules[file], name);
+        l->refused[file] = result != 0;
+        if (first == 0 || result == RESULT_NO_MEMORY) first = result;
     }
-    return 0;
+    return first;
 }
 
 static void unload_modules(mpc_cuda_exec *x) {
@@ -252,23 +264,25 @@ static void unload_modules(mpc_cuda_exec *x) {
     x->modules.count = 0;
 }
 
-/* A file that is whole and still doesn't load was made wrongly: it is made once more. */
+/* Files that are whole and still don't load were made wrongly, or by another library of the same version: they are made
+ * once more. */
 static mpc_status load_code(mpc_cuda_exec *x, mpc_cubins *c) {
     x->functions = table(x, x->program->kernel_count + 1, sizeof *x->functions);
     if (!x->functions) return MPC_NO_MEMORY;
     for (int attempt = 0;; attempt++) {
-        uint32_t bad = 0;
         mpc_status status = mpc_cubins_build(c);
-        void **loaded = status == MPC_OK ? table(x, mpc_cubins_file_count(c), sizeof *loaded) : NULL;
-        if (status == MPC_OK && !loaded) status = MPC_NO_MEMORY;
-        int result = status == MPC_OK ? load_modules(x, c, loaded, &status, &bad) : 0;
         x->compiled = mpc_cubins_compiled(c);
         if (status != MPC_OK) return status;
-        if (result == 0) return MPC_OK;
+        uint32_t files = mpc_cubins_file_count(c);
+        loading l = {c, table(x, files, sizeof *l.modules), table(x, files, sizeof *l.refused)};
+        if (!l.modules || !l.refused) return MPC_NO_MEMORY;
+        int result = load_modules(x, &l, &status);
+        if (status != MPC_OK || result == 0) return status;
         if (attempt > 0 || result == RESULT_NO_MEMORY)
             return mpc_cuda_error(x->cuda, x->sink, "loading compiled kernels (cuModuleLoadData)", result);
         unload_modules(x);
-        mpc_cubins_forget(c, bad);
+        for (uint32_t i = 0; i < files; i++)
+            if (l.refused[i]) mpc_cubins_forget(c, i);
     }
 }
 
