@@ -35,7 +35,8 @@ static void print_store(const mpc_cg *cg, mpc_value_id result, int pointer, cons
                    f->name, pointer, pointer == 1 ? "n[5]" : "n[2]", f->bytes, value);
 }
 
-/* Units: rows of the result. */
+/* Units: rows of the result. Of two equal ones mpc_max_f gives its second operand: the first maximum stays, whose zero
+ * may have a sign. */
 static void print_forward(const mpc_cg *cg, const mpc_node *n, bool max, mpc_str *o) {
     const mpc_format_info *f = format_of(cg, mpc_operand(cg->g, n, 0));
     mpc_str_append(o, "    for (int64_t r = begin; r < end; r++)\n        for (int64_t j = 0; j < n[5]; j++) {\n");
@@ -47,8 +48,8 @@ static void print_forward(const mpc_cg *cg, const mpc_node *n, bool max, mpc_str
         o,
         "                for (int64_t h = h0; h < h1; h++)\n                    for (int64_t w = w0; w < w1; w++)\n");
     mpc_str_printf(o,
-                   "                        t = mpc_%s_f(t, mpc_load_%s((const char *)p[0] + (((b * n[1] + h) * n[2] + "
-                   "w) * n[3] + c) * %u, n[3] - c));\n",
+                   "                        t = mpc_%s_f(mpc_load_%s((const char *)p[0] + (((b * n[1] + h) * n[2] + "
+                   "w) * n[3] + c) * %u, n[3] - c), t);\n",
                    max ? "max" : "sum", f->name, f->bytes);
     if (!max) mpc_str_append(o, "                t = t / (float)((h1 - h0) * (w1 - w0));\n");
     print_store(cg, mpc_result(n, 0), 1, "t", o);

@@ -112,9 +112,10 @@ static void print_forward(const mpc_cg *cg, const pool *p, mpc_str *o) {
     mpc_str_printf(o, "        auto t = mpc_splat<%d>(%s);\n", p->width, p->max ? "-MPC_INFINITY" : "0.0f");
     mpc_str_append(
         o, "        MPC_ROLLED for (int h = h0; h < h1; h++)\n            MPC_ROLLED for (int w = w0; w < w1; w++)\n");
-    mpc_str_printf(o, "                t = mpc_%s_f(t, ", p->max ? "max" : "sum");
+    /* of two equal ones the second operand stays: the first maximum, whose zero may have a sign */
+    mpc_str_printf(o, "                t = mpc_%s_f(", p->max ? "max" : "sum");
     print_load(cg, p->x, p->width, "(b * n[1] + h) * n[2] + w", 0, o);
-    mpc_str_append(o, ");\n");
+    mpc_str_append(o, ", t);\n");
     if (!p->max) mpc_str_append(o, "        t = t / (float)((h1 - h0) * (w1 - w0));\n");
     print_store(cg, p, 1, o);
 }
