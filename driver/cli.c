@@ -28,8 +28,8 @@ static const mpc_command COMMANDS[] = {
     {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},
     {"opt", "FILE.mpir --passes PIPELINE", "runs passes on a graph in text form", MPC_OPT_PASSES | MPC_OPT_OUT, 1, 1,
      mpc_cmd_opt},
-    {"ops", "[NAME]", "table of ops", 0, 0, 1, mpc_cmd_ops},
-    {"passes", "[NAME]", "table of passes and pipelines with their options", 0, 0, 1, mpc_cmd_passes},
+    {"ops", "[NAME]", "table of ops", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_ops},
+    {"passes", "[NAME]", "table of passes and pipelines with their options", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_passes},
     {"info", "", "devices, libraries and versions found here", 0, 0, 0, mpc_cmd_info},
     {"help", "[COMMAND|CODE]", "a command, or a diagnostic code such as E201, explained", 0, 0, 1, mpc_cmd_help},
 };

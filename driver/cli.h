@@ -61,6 +61,7 @@ enum {                    /* option groups */
        MPC_OPT_DIFF = 512,
        MPC_OPT_SEED = 1024,
        MPC_OPT_ANY = 2048, /* --json, --short */
+       MPC_OPT_PLUGIN = 4096,
 };
 
 const mpc_command *mpc_command_find(const char *name);
@@ -91,6 +92,11 @@ typedef struct mpc_diag_printer {
     FILE *to;
 } mpc_diag_printer;
 mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
+
+/* Plugins of the command line into a context; false after diagnostics (plugins.c). */
+bool mpc_load_plugins(const mpc_cli *cli, mpc_context *ctx);
+/* A context with all built-in rules and the plugins, for commands without a model; NULL after diagnostics. */
+mpc_context *mpc_cli_context(mpc_cli *cli);
 
 int mpc_cmd_train(mpc_cli *cli);
 int mpc_cmd_eval(mpc_cli *cli);

@@ -39,11 +39,8 @@ static void print_attributes(const mpc_context *ctx, const mpc_op *op) {
 }
 
 int mpc_cmd_ops(mpc_cli *cli) {
-    mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
-    if (!ctx || mpc_passes_register(ctx) != MPC_OK) {
-        mpc_context_destroy(ctx);
-        return MPC_EXIT_FAILED;
-    }
+    mpc_context *ctx = mpc_cli_context(cli);
+    if (!ctx) return MPC_EXIT_FAILED;
     const char *wanted = cli->options->file;
     uint32_t shown = 0;
     if (!wanted && !cli->options->json) printf("%-20s %-9s %-6s %-9s %s\n", "op", "kind", "class", "devices", "");

@@ -58,14 +58,9 @@ static bool run_passes(mpc_cli *cli, mpc_context *ctx, const mpc_graph *g) {
 }
 
 int mpc_cmd_opt(mpc_cli *cli) {
-    if (cli->options->plugins.count) {
-        fprintf(stderr, "mpc opt: this build has no plugins yet\n");
-        return MPC_EXIT_USAGE;
-    }
-    mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
-    bool ok = ctx && mpc_passes_register(ctx) == MPC_OK;
-    mpc_graph *g = ok ? read_graph(cli, ctx) : NULL;
-    ok = g && mpc_graph_verify(g) == MPC_OK && (cli->options->passes ? run_passes(cli, ctx, g) : write_graph(cli, g));
+    mpc_context *ctx = mpc_cli_context(cli);
+    mpc_graph *g = ctx ? read_graph(cli, ctx) : NULL;
+    bool ok = g && mpc_graph_verify(g) == MPC_OK && (cli->options->passes ? run_passes(cli, ctx, g) : write_graph(cli, g));
     mpc_graph_destroy(g);
     mpc_context_destroy(ctx);
     return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;

@@ -31,8 +31,10 @@ static void print_pipeline(uint32_t index, bool json) {
 int mpc_cmd_passes(mpc_cli *cli) {
     const char *wanted = cli->options->file;
     uint32_t shown = 0;
-    for (uint32_t i = 0; i < mpc_pass_count(); i++) {
-        const mpc_pass *pass = mpc_pass_at(i);
+    mpc_context *ctx = mpc_cli_context(cli);
+    if (!ctx) return MPC_EXIT_FAILED;
+    for (uint32_t i = 0; mpc_pass_of(ctx, i); i++) {
+        const mpc_pass *pass = mpc_pass_of(ctx, i);
         if (wanted && strcmp(pass->name, wanted) != 0) continue;
         print_pass(pass, cli->options->json);
         shown++;
@@ -43,5 +45,6 @@ int mpc_cmd_passes(mpc_cli *cli) {
         shown++;
     }
     if (!shown) mpc_error(&cli->sink, "E362", "there is no pass or pipeline `%s`", wanted ? wanted : "");
+    mpc_context_destroy(ctx);
     return shown ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

@@ -71,7 +71,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }
-    if (mpc_passes_register(s->ctx) != MPC_OK) return false;
+    if (mpc_passes_register(s->ctx) != MPC_OK || !mpc_load_plugins(cli, s->ctx)) return false;
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
     if (!s->model) return false;
     s->train = mpc_model_train(s->model);

@@ -155,6 +155,10 @@ typedef struct mpc_plugin_api {
     /* X: result `index`, rounded to its format by mpc. G: gradient of operand `index`, in the shape of the operand or, for an op of
      * kind ewise, of the result; mpc sums over what was broadcast and converts. */
     void (*give)(mpc_call *c, uint32_t index, mpc_id value);
+    /* The same for a value that the op still to be built makes: it gets the name and the format of what it is, with the one rounding in
+     * it. To be preferred. Nothing happens when `index` isn't wanted. */
+    void (*emit)(mpc_call *c, uint32_t index, const char *op, const mpc_id *operands, uint32_t operand_count,
+                 const mpc_plugin_attr *attrs, uint32_t attr_count);
     const double *(*operand_data)(mpc_call *c, uint32_t operand); /* E: row-major */
     double *(*result_data)(mpc_call *c, uint32_t result);         /* E: to be filled, unrounded */
 

@@ -135,6 +135,7 @@ const mpc_plugin_api mpc_plugin_functions = {
     .dresult = mpc_api_dresult,
     .wanted = mpc_api_wanted,
     .give = mpc_api_give,
+    .emit = mpc_api_emit,
     .operand_data = mpc_api_operand_data,
     .result_data = mpc_api_result_data,
     .low = mpc_api_low,

@@ -46,30 +46,59 @@ static bool convert_attr(mpc_call *c, const mpc_plugin_attr *in, mpc_attr_arg *o
     return !mpc_call_failed(c);
 }
 
-static mpc_id build_in(mpc_call *c, const mpc_expand_expr *x) {
-    bool view = mpc_op_get(c->ctx, x->op)->kind == MPC_KIND_VIEW;
-    if (c->rw != NULL) return mpc_build(c->rw->b, x->op, x->operands, x->operand_count, x->attrs, x->attr_count);
-    if (c->expand != NULL) return mpc_expand_build(c->expand, x, view ? MPC_FMT_none : MPC_FMT_f32);
-    mpc_grad_expr e = {x->op, x->operands, x->operand_count, x->attrs, x->attr_count};
-    return view ? mpc_grad_build_inferred(c->grad, &e) : mpc_grad_build(c->grad, &e);
+/* What an expression is made of, checked: the op exists, operands were built. */
+static bool read_expr(mpc_call *c, mpc_expand_expr *x, const char *op, const mpc_plugin_attr *attrs,
+                      mpc_attr_arg *args) {
+    if (!may_build(c)) return false;
+    if (!mpc_op_find(c->ctx, op, &x->op)) mpc_call_fail(c, "there is no op `%s`", op);
+    if (x->attr_count > MAX_ATTRS) mpc_call_fail(c, "%s: more than %d attributes", op, MAX_ATTRS);
+    for (uint32_t i = 0; i < x->operand_count && !mpc_call_failed(c); i++) (void)was_built(c, x->operands[i]);
+    for (uint32_t i = 0; i < x->attr_count && !mpc_call_failed(c); i++) (void)convert_attr(c, &attrs[i], &args[i]);
+    return !mpc_call_failed(c);
+}
+
+static bool is_view(const mpc_call *c, mpc_op_id op) { return mpc_op_get(c->ctx, op)->kind == MPC_KIND_VIEW; }
+
+static mpc_grad_expr as_grad(const mpc_expand_expr *x) {
+    return (mpc_grad_expr){x->op, x->operands, x->operand_count, x->attrs, x->attr_count};
 }
 
 mpc_id mpc_api_build(mpc_call *c, const char *op, const mpc_id *operands, uint32_t operand_count,
                      const mpc_plugin_attr *attrs, uint32_t attr_count) {
     mpc_attr_arg args[MAX_ATTRS + 1];
-    mpc_op_id id;
-    if (!may_build(c)) return MPC_NO_ID;
-    if (!mpc_op_find(c->ctx, op, &id)) {
-        mpc_call_fail(c, "there is no op `%s`", op);
-        return MPC_NO_ID;
+    mpc_expand_expr x = {.operands = operands, .operand_count = operand_count, .attrs = args, .attr_count = attr_count};
+    if (!read_expr(c, &x, op, attrs, args)) return MPC_NO_ID;
+    if (c->rw != NULL) return mpc_build(c->rw->b, x.op, operands, operand_count, args, attr_count);
+    if (c->expand != NULL) return mpc_expand_build(c->expand, &x, is_view(c, x.op) ? MPC_FMT_none : MPC_FMT_f32);
+    mpc_grad_expr e = as_grad(&x);
+    return is_view(c, x.op) ? mpc_grad_build_inferred(c->grad, &e) : mpc_grad_build(c->grad, &e);
+}
+
+/* A view of an f32 intermediate can't round: it is built in f32, and whoever called the rule converts. */
+static void emit_result(mpc_call *c, uint32_t r, const mpc_expand_expr *x) {
+    bool view = is_view(c, x->op);
+    if (view) {
+        mpc_api_give(c, r, mpc_expand_build(c->expand, x, MPC_FMT_none));
+        return;
     }
-    if (attr_count > MAX_ATTRS) mpc_call_fail(c, "%s: more than %d attributes", op, MAX_ATTRS);
-    for (uint32_t i = 0; i < operand_count; i++)
-        if (!was_built(c, operands[i])) return MPC_NO_ID;
-    for (uint32_t i = 0; i < attr_count && !mpc_call_failed(c); i++)
-        if (!convert_attr(c, &attrs[i], &args[i])) return MPC_NO_ID;
-    if (mpc_call_failed(c)) return MPC_NO_ID;
-    return build_in(c, &(mpc_expand_expr){id, operands, operand_count, args, attr_count});
+    mpc_format format = mpc_expand_result_type(c->expand, r).format;
+    mpc_expand_name_result(c->expand, r);
+    mpc_api_give(c, r, mpc_expand_build(c->expand, x, mpc_format_is_float(format) ? format : MPC_FMT_f32));
+}
+
+void mpc_api_emit(mpc_call *c, uint32_t index, const char *op, const mpc_id *operands, uint32_t operand_count,
+                  const mpc_plugin_attr *attrs, uint32_t attr_count) {
+    mpc_attr_arg args[MAX_ATTRS + 1];
+    mpc_expand_expr x = {.operands = operands, .operand_count = operand_count, .attrs = args, .attr_count = attr_count};
+    if (c->expand == NULL && c->grad == NULL) mpc_call_fail(c, "only the rule of an op can do this");
+    if (!read_expr(c, &x, op, attrs, args) || !mpc_api_wanted(c, index)) return;
+    if (c->expand != NULL) {
+        emit_result(c, index, &x);
+        return;
+    }
+    mpc_grad_expr e = as_grad(&x);
+    if (is_view(c, x.op)) mpc_grad_emit_view(c->grad, index, &e);
+    else mpc_grad_emit(c->grad, index, &e);
 }
 
 mpc_id mpc_api_number(mpc_call *c, double value) {

@@ -49,6 +49,8 @@ const char *mpc_api_option_text(mpc_call *c, const char *key);
 /* plugin_build.c */
 mpc_id mpc_api_build(mpc_call *c, const char *op, const mpc_id *operands, uint32_t operand_count,
                      const mpc_plugin_attr *attrs, uint32_t attr_count);
+void mpc_api_emit(mpc_call *c, uint32_t index, const char *op, const mpc_id *operands, uint32_t operand_count,
+                  const mpc_plugin_attr *attrs, uint32_t attr_count);
 mpc_id mpc_api_number(mpc_call *c, double value);
 mpc_id mpc_api_cast(mpc_call *c, mpc_id value, const char *format);
 mpc_id mpc_api_copy(mpc_call *c, mpc_id node);
