@@ -1,5 +1,6 @@
 /* Options as rows: name, kind, place in mpc_options, groups of commands that take it. Shorthands such as --precision
  * become overrides of the train section, so a setting has one meaning wherever it is given. */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -57,6 +58,8 @@ static const option_row OPTIONS[] = {
      "after which passes (default autocast)"},
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
     {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},
+    {"--compare-solvers", NULL, FLAG, AT(compare_solvers), MPC_OPT_EXPLAIN,
+     "what every solver would decide, priced, with the rules it breaks"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
     {"--dot", NULL, FLAG, AT(dot), MPC_OPT_EXPLAIN, "the graph for Graphviz, coloured by format, casts set apart"},
     {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
@@ -65,7 +68,8 @@ static const option_row OPTIONS[] = {
     {"--arch", "sm_80,sm_90,...", TEXT, AT(arch), MPC_OPT_COMPILE,
      "GPUs to compile CUDA kernels for, each with a report"},
     {"--passes", "PIPELINE", TEXT, AT(passes), MPC_OPT_PASSES, "passes to run: @train,autocast{format=f16},..."},
-    {"--load-plugin", "FILE.so", LIST, AT(plugins), MPC_OPT_PASSES, "plugin with more passes or ops"},
+    {"--load-plugin", "FILE.so", LIST, AT(plugins), MPC_OPT_MODEL | MPC_OPT_PASSES | MPC_OPT_PLUGIN,
+     "plugin with more passes, solvers, cost models, ops or formats (repeatable)"},
     {"--verify-each", NULL, FLAG, AT(verify_each), MPC_OPT_PASSES | MPC_OPT_IR, "check the graph after every pass"},
     {"--print-after", "PASS,...|*", TEXT, AT(print_after), MPC_OPT_PASSES, "the graph after these passes, to stderr"},
     {"--print-changed", NULL, FLAG, AT(print_changed), MPC_OPT_PASSES,
@@ -128,10 +132,12 @@ static bool set_real(const option_row *row, void *field, const char *value) {
     return true;
 }
 
-/* "--precision f16" as "precision=f16"; the text is mpc_alloc'ed and freed by mpc_options_free. */
+/* "--precision f16" as "precision=f16"; a name with a dash is quoted, it would be a subtraction otherwise. The text is
+ * mpc_alloc'ed and freed by mpc_options_free. */
 static bool add_shorthand(mpc_options *o, const char *key, const char *value, const char *unit) {
     mpc_str text = {0};
-    mpc_str_printf(&text, "%s=%s%s", key, value, unit);
+    const char *quote = isalpha((unsigned char)value[0]) && strchr(value, '-') && !strchr(value, '"') ? "\"" : "";
+    mpc_str_printf(&text, "%s=%s%s%s%s", key, quote, value, quote, unit);
     if (!text.failed && mpc_text_list_push(&o->shorthand, text.data)) return true;
     mpc_str_free(&text);
     fprintf(stderr, "mpc: out of memory\n");
