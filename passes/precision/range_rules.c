@@ -124,8 +124,8 @@ static void range_rsqrt(mpc_range_op *r) {
     mpc_interval a = r->in[0];
     r->out[0].nan = a.nan || a.lo < 0;
     if (!(a.lo > 0)) return; /* 1 / sqrt(-0) is -infinity */
-    r->out[0].lo = 1 / sqrt(a.hi);
-    r->out[0].hi = 1 / sqrt(a.lo);
+    r->out[0].lo = (1 - 0x1p-22) / sqrt(a.hi); /* the root is rounded, then its reciprocal */
+    r->out[0].hi = (1 + 0x1p-22) / sqrt(a.lo);
     r->floor = 0;
 }
 

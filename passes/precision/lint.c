@@ -1,0 +1,99 @@
+/* Findings of `mpc lint`: hazards that are left in a graph with decisions, and literals that keep their op in f32. Each
+ * rests on a literal, an integer range, an interval that lies wholly outside, a pattern with a known better form, or a
+ * profile: what is merely unbounded is never reported. Only forward nodes are looked at: a gradient has no line of its
+ * own to change. */
+#include "passes/precision/lint.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "passes/precision/precision.h"
+
+/* --- what rules ask --- */
+
+mpc_format mpc_lint_stored(const mpc_graph *g, mpc_value_id v) {
+    mpc_node_id id = g->values[v].producer;
+    mpc_format typed = mpc_value_format(g, v);
+    if (id == MPC_NONE || g->decisions == NULL || !mpc_format_is_float(typed)) return typed;
+    mpc_decision d = g->decisions[id];
+    bool same = mpc_value_format(g, mpc_result(&g->nodes[id], 0)) == typed; /* statistics stay as typed */
+    return d.present && d.result != MPC_FMT_none && same ? d.result : typed;
+}
+
+const mpc_node *mpc_lint_origin_of(const mpc_graph *g, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(g, v);
+    while (n != NULL && n->operand_count == 1 &&
+           (n->op == MPC_OP_cast || n->op == MPC_OP_stop_gradient ||
+            mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
+        n = mpc_producer(g, mpc_operand(g, n, 0));
+    return n;
+}
+
+static const char *sentence(mpc_lint_run *l, const char *format, va_list args) {
+    char text[320];
+    vsnprintf(text, sizeof text, format, args);
+    const char *copy = mpc_arena_strdup(l->arena, text);
+    if (copy == NULL) l->failed = true;
+    return copy;
+}
+
+const char *mpc_lint_text(mpc_lint_run *l, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *text = sentence(l, format, args);
+    va_end(args);
+    return text;
+}
+
+/* One statement is one finding, however often a `repeat` has unrolled it. */
+static bool is_known(const mpc_lint_run *l, const mpc_finding *f) {
+    const mpc_graph *g = l->g;
+    mpc_loc loc = g->nodes[f->node].loc;
+    for (size_t i = 0; i < l->out->count; i++) {
+        const mpc_finding *old = &l->out->data[i];
+        mpc_loc at = g->nodes[old->node].loc;
+        bool same_place = loc.file != 0 && at.file == loc.file && at.line == loc.line && at.column == loc.column;
+        if (strcmp(old->code, f->code) == 0 && (old->node == f->node || same_place)) return true;
+    }
+    return false;
+}
+
+void mpc_lint_add(mpc_lint_run *l, mpc_finding finding) {
+    if (finding.what == NULL || is_known(l, &finding)) return;
+    if (!mpc_array_push(l->out, finding)) l->failed = true;
+}
+
+bool mpc_lint_kept(const mpc_graph *g, mpc_node_id id, const char *rule) {
+    const mpc_node *n = &g->nodes[id];
+    return n->why != 0 && strstr(mpc_sym_text(g->ctx, n->why), rule) != NULL &&
+           mpc_lint_stored(g, mpc_result(n, 0)) == MPC_FMT_f32;
+}
+
+void mpc_findings_free(mpc_findings *f) { mpc_array_free(f); }
+
+static const mpc_lint_rule rules[] = {mpc_lint_literals, mpc_lint_whole_numbers, mpc_lint_range,   mpc_lint_profile,
+                                      mpc_lint_exp,      mpc_lint_vanished,      mpc_lint_log_odds, mpc_lint_angle};
+
+mpc_status mpc_lint(const mpc_graph *g, mpc_format low, const mpc_observations *seen, mpc_arena *arena,
+                    mpc_findings *out) {
+    *out = (mpc_findings){0};
+    mpc_range_options options = {.low = MPC_FMT_f32};
+    mpc_lint_run l = {.g = g,
+                      .low = low,
+                      .range = mpc_range_analyze(g, &options, arena),
+                      .uses = mpc_graph_uses(g, arena),
+                      .seen = seen,
+                      .arena = arena,
+                      .told = mpc_arena_alloc(arena, (size_t)g->value_count + 1),
+                      .out = out};
+    l.failed = l.range == NULL || l.uses.begin == NULL || l.told == NULL;
+    for (mpc_node_id id = 0; id < g->node_count && !l.failed; id++)
+        for (size_t i = 0; g->nodes[id].origin == 0 && i < sizeof rules / sizeof *rules; i++) rules[i](&l, id);
+    if (!l.failed) return MPC_OK;
+    mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
+    return MPC_NO_MEMORY;
+}

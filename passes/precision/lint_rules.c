@@ -1,0 +1,293 @@
+/* The rules of `mpc lint`. Each compares what a value is (a literal, an interval, a pattern of nodes) with the format it
+ * is stored in; a value that the assignment keeps in f32 is no hazard, and is reported only where the source can be
+ * written better. */
+#include <math.h>
+#include <string.h>
+
+#include "passes/precision/lint.h"
+#include "passes/precision/precision.h"
+
+static const char *name_of(mpc_format f) { return mpc_format_get(f)->name; }
+
+static const char *value_name(const mpc_lint_run *l, mpc_node_id id) {
+    return mpc_value_name(l->g, mpc_result(&l->g->nodes[id], 0));
+}
+
+/* A literal of the model, not one that a later pass put beside it. */
+static bool literal_of(const mpc_lint_run *l, const mpc_node *n, uint32_t i, double *c) {
+    const mpc_node *operand = mpc_lint_origin_of(l->g, mpc_operand(l->g, n, i));
+    if (operand == NULL || operand->op != MPC_OP_const) return false;
+    *c = mpc_attr_float(l->g, operand, "value");
+    return true;
+}
+
+/* --- literals (N20, N32, N45) --- */
+
+static const char *advice(mpc_lint_run *l, const mpc_node *n, const char *what, mpc_format f) {
+    const mpc_numfmt *fmt = &mpc_format_get(f)->fmt;
+    if (strcmp(what, "overflows") != 0)
+        return mpc_lint_text(l, "put `@f32` before the statement, or take a literal that %s holds", name_of(f));
+    if (n->op == MPC_OP_where || n->op == MPC_OP_add)
+        return mpc_lint_text(l, "hide scores by attention(mask = ...), or by where() with a literal within %g",
+                             mpc_numfmt_max(fmt));
+    return mpc_lint_text(l, "put `@f32` before the statement, or keep the literal within %g", mpc_numfmt_max(fmt));
+}
+
+static void add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *what, mpc_format f, bool kept) {
+    const mpc_node *n = &l->g->nodes[id];
+    bool overflow = strcmp(what, "overflows") == 0;
+    const char *then = kept ? ", so the op stays f32" : overflow ? ": an infinity from then on" : "";
+    bool eps = strcmp(what, "becomes 0") == 0 && (n->op == MPC_OP_add || n->op == MPC_OP_maximum);
+    mpc_lint_add(l, (mpc_finding){.code = overflow ? "W180" : "W181",
+                                  .rule = overflow && n->op == MPC_OP_where ? "N20" : eps ? "N32" : "N45",
+                                  .node = id,
+                                  .kept_f32 = kept,
+                                  .what = mpc_lint_text(l, "the literal %g %s in %s, the format of `%s` (%s)%s", c, what,
+                                                        name_of(f), value_name(l, id),
+                                                        mpc_op_get(l->g->ctx, n->op)->name, then),
+                                  .fix = advice(l, n, what, f)});
+}
+
+/* x + c where every x is so large that c is below half a step of its format. */
+static void look_for_absorbed(mpc_lint_run *l, mpc_node_id id, uint32_t i, double c, mpc_format f) {
+    const mpc_node *n = &l->g->nodes[id];
+    if ((n->op != MPC_OP_add && n->op != MPC_OP_sub) || c == 0) return;
+    mpc_value_id x = mpc_operand(l->g, n, 1 - i);
+    mpc_interval a = l->range[x];
+    double least = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
+    if (a.nan || !isfinite(least) || mpc_lint_stored(l->g, x) != f) return;
+    if (fabs(c) >= ldexp(least, -mpc_format_get(f)->fmt.fraction_bits - 2)) return;
+    mpc_lint_add(l, (mpc_finding){.code = "W181",
+                                  .rule = "N32",
+                                  .node = id,
+                                  .what = mpc_lint_text(l, "%g is lost beside values of %g and more in %s: `%s` is what it "
+                                                           "was before",
+                                                        c, least, name_of(f), value_name(l, id)),
+                                  .fix = "leave it out, or add it before the larger term"});
+}
+
+static bool takes_literals(const mpc_lint_run *l, mpc_node_id id) {
+    const mpc_op *op = mpc_node_op(l->g, id);
+    return op->kind == MPC_KIND_EWISE && op->cls != MPC_CLASS_CLEAR && op->cls != MPC_CLASS_NONE;
+}
+
+static void look_at_literal(mpc_lint_run *l, mpc_node_id id, double c) {
+    mpc_format f = mpc_lint_stored(l->g, mpc_result(&l->g->nodes[id], 0));
+    if (!mpc_format_is_float(f) || f == MPC_FMT_f64) return;
+    const char *what = mpc_constant_loss(c, f);
+    if (what != NULL) add_literal(l, id, c, what, f, false);
+    else if (mpc_format_is_low(l->low) && mpc_lint_kept(l->g, id, "N45")) {
+        what = mpc_constant_loss(c, l->low);
+        if (what != NULL) add_literal(l, id, c, what, l->low, true);
+    }
+}
+
+void mpc_lint_literals(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    double c;
+    if (n->op == MPC_OP_pad) look_at_literal(l, id, mpc_attr_float(l->g, n, "value"));
+    if (mpc_node_has_attr(l->g, n, "eps")) {
+        c = mpc_attr_float(l->g, n, "eps");
+        const char *what = mpc_constant_loss(c, MPC_FMT_f32);
+        if (what != NULL) add_literal(l, id, c, what, MPC_FMT_f32, false);
+    }
+    for (uint32_t i = 0; takes_literals(l, id) && i < n->operand_count; i++) {
+        if (!literal_of(l, n, i, &c)) continue;
+        look_at_literal(l, id, c);
+        if (n->operand_count == 2)
+            look_for_absorbed(l, id, i, c, mpc_lint_stored(l->g, mpc_result(n, 0)));
+    }
+}
+
+/* --- whole numbers (N44) --- */
+
+void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    mpc_value_id v = mpc_result(n, 0);
+    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_interval a = l->range[v];
+    if (!mpc_format_is_low(f) || !a.counted || a.nan || !(mpc_interval_largest(a) > mpc_exact_integers(f))) return;
+    bool told = false;
+    for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
+    l->told[v] = true;
+    if (told) return;
+    bool all = mpc_interval_largest(a) >= 0x1p31 - 1;
+    const char *most = all ? "of any size" : mpc_lint_text(l, "up to %g", mpc_interval_largest(a));
+    if (most == NULL) return;
+    mpc_lint_add(l, (mpc_finding){.code = "W182",
+                                  .rule = "N44",
+                                  .node = id,
+                                  .what = mpc_lint_text(l, "`%s` holds whole numbers %s in %s, which is exact only to %g",
+                                                        value_name(l, id), most, name_of(f), mpc_exact_integers(f)),
+                                  .fix = "keep ids, positions and counts as integers, or write cast(..., f32) and "
+                                         "narrow what comes of them"});
+}
+
+/* --- ranges (N40, N46) --- */
+
+void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    if (n->op == MPC_OP_const) return;
+    for (uint32_t i = 0; i < n->result_count; i++) {
+        mpc_value_id v = mpc_result(n, i);
+        mpc_format f = mpc_lint_stored(l->g, v);
+        if (!mpc_format_is_float(f) || f == MPC_FMT_f64) continue;
+        mpc_interval a = l->range[v];
+        double top = mpc_numfmt_max(&mpc_format_get(f)->fmt);
+        bool was_outside = false;
+        for (uint32_t k = 0; k < n->operand_count; k++) {
+            mpc_interval in = l->range[mpc_operand(l->g, n, k)];
+            was_outside = was_outside || (!in.nan && (in.lo == INFINITY || in.hi == -INFINITY));
+        }
+        if (a.nan || was_outside || !(a.lo > top || a.hi < -top)) continue;
+        bool sum = n->op == MPC_OP_sum || n->op == MPC_OP_mean;
+        mpc_lint_add(l, (mpc_finding){.code = "W183",
+                                      .rule = sum ? "N40" : "N46",
+                                      .node = id,
+                                      .what = mpc_lint_text(l, "all of `%s` lies beyond %s: from %g to %g",
+                                                            mpc_value_name(l->g, v), name_of(f), a.lo, a.hi),
+                                      .fix = "scale the values before, or put `@f32` before the statement"});
+    }
+}
+
+static bool operand_was_infinite(const mpc_lint_run *l, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        const mpc_observed *o = mpc_observations_find(l->seen, mpc_value_name(l->g, mpc_operand(l->g, n, i)));
+        if (o != NULL && o->infinite + o->nan > 0) return true;
+    }
+    return false;
+}
+
+void mpc_lint_profile(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    mpc_value_id v = mpc_result(n, 0);
+    mpc_format f = mpc_lint_stored(l->g, v);
+    const mpc_observed *o = l->seen != NULL ? mpc_observations_find(l->seen, mpc_value_name(l->g, v)) : NULL;
+    if (o == NULL || n->op == MPC_OP_const || !mpc_format_is_float(f)) return;
+    double top = mpc_numfmt_max(&mpc_format_get(f)->fmt);
+    mpc_finding found = {.code = "W183", .rule = "N46", .node = id};
+    if (o->infinite + o->nan > 0 && !operand_was_infinite(l, n)) {
+        found.what = mpc_lint_text(l, "the profile saw %llu infinities and %llu NaNs in `%s`",
+                                   (unsigned long long)o->infinite, (unsigned long long)o->nan, value_name(l, id));
+        found.fix = "look at what goes into this op: `mpc profile` has the exponents of every value";
+    } else if (o->largest > top) {
+        found.what = mpc_lint_text(l, "the profile saw %.4g in `%s`, which is stored in %s (to %g)", o->largest,
+                                   value_name(l, id), name_of(f), top);
+        found.fix = "put `@f32` before the statement, or scale the values";
+    } else if (mpc_lint_kept(l->g, id, "the profile saw")) {
+        found.kept_f32 = true;
+        found.what = mpc_lint_text(l, "the profile saw %.4g in `%s`: it stays f32", o->largest, value_name(l, id));
+    }
+    mpc_lint_add(l, found);
+}
+
+/* --- exp (N10) --- */
+
+/* A reader of `v` of this op, as operand `slot` (or any, when negative), through casts and views. */
+static const mpc_node *reader(const mpc_lint_run *l, mpc_value_id v, mpc_op_id op, int slot, int depth) {
+    for (uint32_t i = l->uses.begin[v]; i < l->uses.begin[v + 1]; i++) {
+        const mpc_node *n = &l->g->nodes[l->uses.users[i]];
+        if (n->op == op && (slot < 0 || mpc_operand(l->g, n, (uint32_t)slot) == v)) return n;
+        bool carries = n->op == MPC_OP_cast || mpc_op_get(l->g->ctx, n->op)->kind == MPC_KIND_VIEW;
+        const mpc_node *found = carries && depth > 0 ? reader(l, mpc_result(n, 0), op, slot, depth - 1) : NULL;
+        if (found != NULL) return found;
+    }
+    return NULL;
+}
+
+/* exp(x) / sum(exp(x)), or log(sum(exp(x))). */
+static bool is_softmax_by_hand(const mpc_lint_run *l, mpc_value_id e) {
+    const mpc_node *sum = reader(l, e, MPC_OP_sum, -1, 3);
+    if (sum == NULL || sum->origin != 0) return false;
+    mpc_value_id s = mpc_result(sum, 0);
+    return reader(l, s, MPC_OP_log, -1, 3) != NULL || reader(l, s, MPC_OP_div, 1, 3) != NULL;
+}
+
+void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    if (n->op != MPC_OP_exp) return;
+    mpc_interval x = l->range[mpc_operand(l->g, n, 0)];
+    mpc_format f = mpc_lint_stored(l->g, mpc_result(n, 0));
+    double limit = log(mpc_numfmt_max(&mpc_format_get(f)->fmt));
+    bool bounded = x.hi < 0x1p31 - 1 && x.hi > -INFINITY;
+    mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
+    if (bounded && x.hi > limit) {
+        found.rule = "N41";
+        found.what = mpc_lint_text(l, "exp of values up to %g overflows %s above %.4g", x.hi, name_of(f), limit);
+        found.fix = mpc_lint_text(l, "bound its argument by %.4g%s", floor(limit * 10) / 10,
+                                  f == MPC_FMT_f16 ? ", or put `@f32` before the statement" : "");
+    } else if (!bounded && is_softmax_by_hand(l, mpc_result(n, 0))) {
+        found.what = mpc_lint_text(l, "exp without a subtracted maximum: a value above %.4g overflows the sum in %s",
+                                   limit, name_of(f));
+        found.fix = "write softmax(x) or log_softmax(x), or subtract max(x, keep = true) first";
+    }
+    mpc_lint_add(l, found);
+}
+
+/* --- division by what has vanished (N32) --- */
+
+void mpc_lint_vanished(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    bool divides = n->op == MPC_OP_div;
+    if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt) return;
+    mpc_value_id v = mpc_operand(l->g, n, divides ? 1 : 0);
+    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_format read = l->g->decisions != NULL ? l->g->decisions[id].operand : MPC_FMT_none;
+    if (mpc_format_is_low(read)) f = read;
+    mpc_interval a = l->range[v];
+    if (!mpc_format_is_float(f) || a.nan) return;
+    const mpc_numfmt *fmt = &mpc_format_get(f)->fmt;
+    const char *op = mpc_op_get(l->g->ctx, n->op)->name;
+    mpc_finding found = {.code = "W185", .rule = "N32", .node = id};
+    if (a.lo == 0 && a.hi == 0) found.what = mpc_lint_text(l, "the operand of `%s` is 0", op);
+    else if (a.lo > 0 && mpc_numfmt_round(fmt, a.lo) == 0)
+        found.what = mpc_lint_text(l, "%g keeps the operand of `%s` off 0, and is 0 itself in %s", a.lo, op, name_of(f));
+    found.fix = "put `@f32` before the statements that make and use it, or take a larger eps";
+    mpc_lint_add(l, found);
+}
+
+/* --- log of a probability (N11, N13) --- */
+
+static const mpc_node *probability(const mpc_lint_run *l, mpc_value_id v) {
+    const mpc_node *n = mpc_lint_origin_of(l->g, v);
+    double c;
+    if (n != NULL && n->op == MPC_OP_sub && literal_of(l, n, 0, &c) && c == 1)
+        n = mpc_lint_origin_of(l->g, mpc_operand(l->g, n, 1));
+    return n != NULL && (n->op == MPC_OP_sigmoid || n->op == MPC_OP_softmax) ? n : NULL;
+}
+
+void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    const mpc_node *p = n->op == MPC_OP_log ? probability(l, mpc_operand(l->g, n, 0)) : NULL;
+    if (p == NULL) return;
+    mpc_format f = mpc_lint_stored(l->g, mpc_result(p, 0));
+    bool softmax = p->op == MPC_OP_softmax;
+    mpc_lint_add(l, (mpc_finding){.code = "W186",
+                                  .rule = softmax ? "N11" : "N13",
+                                  .node = id,
+                                  .what = mpc_lint_text(l, "`%s` rounds to exactly 0 or 1 in %s, where its logarithm is "
+                                                           "infinite",
+                                                        mpc_value_name(l->g, mpc_result(p, 0)), name_of(f)),
+                                  .fix = softmax ? "write log_softmax(x), or cross_entropy(x, labels) for a loss"
+                                                 : "write bce_with_logits(z, target) for a loss, -softplus(-z) for "
+                                                   "log(sigmoid(z))"});
+}
+
+/* --- angles (N41) --- */
+
+void mpc_lint_angle(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    if (n->op != MPC_OP_sin && n->op != MPC_OP_cos) return;
+    mpc_value_id v = mpc_operand(l->g, n, 0);
+    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_interval a = l->range[v];
+    int bits = mpc_format_get(f)->fmt.fraction_bits;
+    double most = mpc_interval_largest(a);
+    if (!mpc_format_is_low(f) || !mpc_interval_is_finite(a) || ldexp(most, -bits - 1) <= 0x1p-5) return;
+    mpc_lint_add(l, (mpc_finding){.code = "W187",
+                                  .rule = "N41",
+                                  .node = id,
+                                  .what = mpc_lint_text(l, "an angle of up to %g in %s, which has steps of %g there", most,
+                                                        name_of(f), ldexp(1, ilogb(most) - bits)),
+                                  .fix = "compute positions times frequencies, sin and cos in an `@f32 { }` region"});
+}
