@@ -3,6 +3,7 @@
  * loaded. Files appear by rename only. */
 #include "runtime/cpu/object_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -18,6 +20,8 @@ typedef struct trailer {
     char magic[8];
     uint64_t size, hash;
 } trailer;
+
+enum { STALE_SECONDS = 3600, KEY_DIGITS = 16 };
 
 static const char trailer_magic[8] = {'m', 'p', 'c', 'o', 'b', 'j', '1', '\n'};
 
@@ -45,7 +49,37 @@ static char *temporary_folder(mpc_arena *arena) {
     return ours && access(path, W_OK | X_OK) == 0 ? path : NULL;
 }
 
-const char *mpc_cache_folder(const char *wanted, mpc_arena *arena) {
+static bool is_due(const char *mark, time_t now) {
+    struct stat st;
+    if (stat(mark, &st) == 0 && st.st_mtime <= now && now - st.st_mtime < STALE_SECONDS) return false;
+    int fd = open(mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    bool touched = futimens(fd, NULL) == 0;
+    close(fd);
+    return touched;
+}
+
+/* KEY.*.tmp*, as compilers' results are called until they are published. */
+static bool is_temporary(const char *name) {
+    return strspn(name, "0123456789abcdef") >= KEY_DIGITS && strstr(name, ".tmp") != NULL;
+}
+
+/* Removes what processes left that were killed while they compiled: at most once an hour, so that a large folder costs
+ * next to nothing. */
+static void sweep(const char *folder) {
+    char mark[4096];
+    struct stat st;
+    time_t now = time(NULL);
+    if ((size_t)snprintf(mark, sizeof mark, "%s/swept", folder) >= sizeof mark || !is_due(mark, now)) return;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (is_temporary(e->d_name) && fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            !S_ISDIR(st.st_mode) && now - st.st_mtime > STALE_SECONDS)
+            (void)unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir) closedir(dir);
+}
+
+static char *find_folder(const char *wanted, mpc_arena *arena) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char *path = NULL;
     if (wanted && *wanted) {
@@ -55,6 +89,12 @@ const char *mpc_cache_folder(const char *wanted, mpc_arena *arena) {
     if (xdg && *xdg) path = mpc_arena_printf(arena, "%s/mpc", xdg);
     else if (home && *home) path = mpc_arena_printf(arena, "%s/.cache/mpc", home);
     return path && is_usable(path) ? path : temporary_folder(arena);
+}
+
+const char *mpc_cache_folder(const char *wanted, mpc_arena *arena) {
+    const char *folder = find_folder(wanted, arena);
+    if (folder) sweep(folder);
+    return folder;
 }
 
 /* FNV-1a over 64-bit words: eight times as fast as over bytes, and a checksum is all that is needed. */
