@@ -8,13 +8,16 @@
 
 static double attr(const mpc_eval *e, const char *key) { return mpc_attr_float(e->graph, e->node, key); }
 
+/* Without decay an infinite weight stays one. */
+static double decayed(double w, double factor) { return factor == 0 ? w : w - factor * w; }
+
 /* (w, g, m, rate) -> w', m' */
 bool mpc_eval_sgd(mpc_eval *e) {
     double momentum = attr(e, "momentum"), decay = attr(e, "decay"), rate = e->operands[3].data[0] * attr(e, "lr");
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++) {
         double w = e->operands[0].data[i], m = momentum * e->operands[2].data[i] + e->operands[1].data[i];
-        e->results[0].data[i] = w - rate * decay * w - rate * m;
+        e->results[0].data[i] = decayed(w, rate * decay) - rate * m;
         e->results[1].data[i] = m;
     }
     return true;
@@ -30,7 +33,7 @@ bool mpc_eval_adamw(mpc_eval *e) {
         double w = e->operands[0].data[i], g = e->operands[1].data[i];
         double m = beta1 * e->operands[2].data[i] + (1 - beta1) * g,
                v = beta2 * e->operands[3].data[i] + (1 - beta2) * g * g;
-        e->results[0].data[i] = w - rate * decay * w - rate * (m / correct1) / (sqrt(v / correct2) + eps);
+        e->results[0].data[i] = decayed(w, rate * decay) - rate * (m / correct1) / (sqrt(v / correct2) + eps);
         e->results[1].data[i] = m;
         e->results[2].data[i] = v;
     }

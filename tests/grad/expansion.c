@@ -119,6 +119,23 @@ static void test_bias_correction_is_accurate(void) {
     }
 }
 
+/* Where another parameter decays, one that doesn't runs the same primitives, and an infinite weight stays one. */
+static void test_no_decay_beside_decay(void) {
+    fixture *f = open_fixture();
+    fix(f, "w", (double[]){(double)INFINITY, -(double)INFINITY, 0, 3});
+    mpc_graph *low = check_expansion(
+        f, "sgd with and without decay",
+        HEAD("%w: f32[4], %u: f32[4], %g: f32[4], %m: f32[4], %posr: f32[]")
+        "  %y, %a = sgd(%w, %g, %m, %posr) {momentum=0.9} : f32[4], f32[4]\n"
+        "  %z, %b = sgd(%u, %g, %m, %posr) {momentum=0.9 decay=0.1} : f32[4], f32[4]\n" RETURN2,
+        1e-12);
+    uint32_t selects = 0;
+    for (mpc_node_id i = 0; low && i < low->node_count; i++) selects += low->nodes[i].op == MPC_OP_where;
+    CHECK_MSG(selects == 2, "%u of 2 updates choose between decay and none", selects);
+    mpc_graph_destroy(low);
+    close_fixture(f);
+}
+
 static void test_optimizer_scalars(void) {
     for (double t = 0; t < 30; t += 1) {
         fixture *f = open_fixture();
@@ -237,6 +254,7 @@ int main(void) {
     test_blind_queries();
     test_large_scores_do_not_overflow();
     test_bias_correction_is_accurate();
+    test_no_decay_beside_decay();
     test_optimizer_scalars();
     test_normalisation();
     test_primitives_know_where_they_come_from();
