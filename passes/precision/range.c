@@ -81,6 +81,7 @@ static void analyze_node(analysis *an, mpc_node_id id) {
     mpc_interval *out = an->of + n->result_begin;
     mpc_range_rule rule = mpc_range_rule_of(n->op);
     mpc_range_op r = {.g = g, .n = n, .in = an->in, .out = out, .floor = -INFINITY, .ceil = INFINITY};
+    r.narrow = mpc_format_is_low(an->options->low);
     for (uint32_t i = 0; i < n->operand_count; i++) an->in[i] = an->of[mpc_operand(g, n, i)];
     for (uint32_t i = 0; i < n->result_count; i++) out[i] = of_type(mpc_value_format(g, mpc_result(n, i)));
     if (rule == NULL) return;

@@ -81,7 +81,7 @@ static bool is_own_maximum(const mpc_graph *g, mpc_value_id a, mpc_value_id b) {
 
 static void range_sub(mpc_range_op *r) {
     r->out[0] = mpc_interval_sub(r->in[0], r->in[1]);
-    if (!is_own_maximum(r->g, mpc_operand(r->g, r->n, 0), mpc_operand(r->g, r->n, 1))) return;
+    if (r->narrow || !is_own_maximum(r->g, mpc_operand(r->g, r->n, 0), mpc_operand(r->g, r->n, 1))) return;
     r->out[0].hi = fmin(r->out[0].hi, 0);
     r->ceil = 0;
 }

@@ -9,6 +9,7 @@ typedef struct mpc_range_op {
     const mpc_node *n;
     const mpc_interval *in; /* by operand */
     mpc_interval *out; /* by result; unknown until the rule says more */
+    bool narrow; /* operands may have been rounded to a low format since they were computed, each by itself */
     double floor, ceil; /* of result 0, whatever rounding does: a sigmoid stays in [0, 1] */
     double error; /* absolute, of result 0, beyond the relative one of ops that aren't exactly rounded */
 } mpc_range_op;
