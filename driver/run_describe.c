@@ -188,7 +188,8 @@ static void note_changes(const mpc_session *s, const json_t *old, json_t *now, u
 static void note_device(const mpc_session *s, const json_t *run) {
     const char *was = json_string_value(json_object_get(run, "device")), *is = mpc_device_name(s->device);
     if (was && strcmp(was, is) != 0)
-        fprintf(stderr, "the run was on %s and goes on on %s: figures agree within rounding, not to the bit\n", was, is);
+        fprintf(stderr, "the run was on %s and goes on on %s: figures agree within rounding, not to the bit\n", was,
+                is);
 }
 
 static bool refuse_changes(const mpc_run_folder *f, mpc_session *s, const json_t *old, json_t *now) {

@@ -119,16 +119,16 @@ static void test_bias_correction_is_accurate(void) {
     }
 }
 
+#define TWO_RATES \
+    HEAD("%w: f32[4], %u: f32[4], %g: f32[4], %m: f32[4], %posr: f32[]") \
+    "  %y, %a = sgd(%w, %g, %m, %posr) {momentum=0.9} : f32[4], f32[4]\n" \
+    "  %z, %b = sgd(%u, %g, %m, %posr) {momentum=0.9 decay=0.1} : f32[4], f32[4]\n" RETURN2
+
 /* Where another parameter decays, one that doesn't runs the same primitives, and an infinite weight stays one. */
 static void test_no_decay_beside_decay(void) {
     fixture *f = open_fixture();
     fix(f, "w", (double[]){(double)INFINITY, -(double)INFINITY, 0, 3});
-    mpc_graph *low = check_expansion(
-        f, "sgd with and without decay",
-        HEAD("%w: f32[4], %u: f32[4], %g: f32[4], %m: f32[4], %posr: f32[]")
-        "  %y, %a = sgd(%w, %g, %m, %posr) {momentum=0.9} : f32[4], f32[4]\n"
-        "  %z, %b = sgd(%u, %g, %m, %posr) {momentum=0.9 decay=0.1} : f32[4], f32[4]\n" RETURN2,
-        1e-12);
+    mpc_graph *low = check_expansion(f, "sgd with and without decay", TWO_RATES, 1e-12);
     uint32_t selects = 0;
     for (mpc_node_id i = 0; low && i < low->node_count; i++) selects += low->nodes[i].op == MPC_OP_where;
     CHECK_MSG(selects == 2, "%u of 2 updates choose between decay and none", selects);
