@@ -169,6 +169,7 @@ fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     if (callee->kind != AST_NAME || fe_lookup(e, callee->sym)) return call_value(e, at, name);
     fe_block *block = fe_find_block(e->m, callee->sym);
     const fe_builtin *fn = block ? NULL : fe_find_builtin(callee->text);
+    if (!block && !fn) fn = fe_find_plugin_op(e, callee->text);
     if (!block && !fn) return unknown_callee(e, callee);
     if (block) block->used = true;
     fe_call c = {

@@ -253,7 +253,7 @@ int64_t fe_stream(fe_elab *e, const char *name) {
 
 mpc_format fe_region_format(mpc_model *m, const fe_ast *word) {
     mpc_format f = word->text ? mpc_format_find(word->text) : MPC_FMT_none;
-    if (f == MPC_FMT_f32 || f == MPC_FMT_bf16 || f == MPC_FMT_f16) return f;
+    if (f == MPC_FMT_f32 || f == MPC_FMT_bf16 || f == MPC_FMT_f16 || mpc_format_is_user(f)) return f;
     fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E014", word->name_span, "`%s` is no format that ops compute in",
                            word->text ? word->text : "this");
     fe_help(&r, "there are f32, bf16 and f16");

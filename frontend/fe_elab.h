@@ -277,6 +277,8 @@ void fe_check_reached(fe_elab *e, const mpc_graph *g);
 /* --- builtins.c --- */
 const fe_builtin *fe_find_builtin(const char *name);
 const fe_builtin *fe_builtin_at(size_t index); /* NULL at the end */
+/* An op that a plugin brought, as a function; NULL: none of this name. */
+const fe_builtin *fe_find_plugin_op(fe_elab *e, const char *name);
 
 /* --- suggest.c --- */
 typedef struct fe_suggestion {

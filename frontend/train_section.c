@@ -28,6 +28,15 @@ static bool store_word(mpc_model *m, const fe_train_key *k, const fe_setting *s,
     return false;
 }
 
+/* One of the list, or a format that a plugin brought. */
+static bool store_precision(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    const char *word = s->expr->kind == AST_NAME || s->expr->kind == AST_STRING ? s->expr->text : NULL;
+    mpc_format format = word ? mpc_format_find(word) : MPC_FMT_none;
+    if (!mpc_format_is_user(format)) return store_word(m, k, s, out);
+    *(const char **)out = mpc_format_get(format)->name;
+    return true;
+}
+
 /* Plugins bring solvers, so which names there are is known to the pass that looks for one (E105). */
 static bool store_name(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     (void)k;
@@ -149,7 +158,7 @@ static const int64_t zero = 0, one = 1;
 
 #define FIELD(f) offsetof(mpc_train_config, f)
 static const fe_train_key keys[] = {
-    {"precision", "bf16", store_word, precisions, FIELD(precision)},
+    {"precision", "bf16", store_precision, precisions, FIELD(precision)},
     {"solver", "list", store_name, NULL, FIELD(solver)},
     {"optimizer", "adamw(lr = 1e-3, weight_decay = 0.01)", store_call, optimizers, FIELD(optimizer)},
     {"schedule", "constant", store_call, schedules, FIELD(schedule)},

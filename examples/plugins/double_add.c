@@ -43,7 +43,6 @@ static const mpc_plugin_pass pass = {
 };
 static const mpc_plugin_pass *const passes[] = {&pass, NULL};
 
-static const mpc_plugin plugin = {
-    .size = sizeof plugin, .abi = MPC_PLUGIN_ABI, .name = "double-add", .version = "1.0", .passes = passes};
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "double-add", .version = "1.0", .passes = passes};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }

@@ -18,7 +18,6 @@ static const mpc_plugin_format e3m4 = {.size = sizeof e3m4,
                                        .saturates = true};
 static const mpc_plugin_format *const formats[] = {&fp12, &e3m4, NULL};
 
-static const mpc_plugin plugin = {
-    .size = sizeof plugin, .abi = MPC_PLUGIN_ABI, .name = "fp12", .version = "1.0", .formats = formats};
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "fp12", .version = "1.0", .formats = formats};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }

@@ -51,7 +51,6 @@ static const mpc_plugin_op op = {
 };
 static const mpc_plugin_op *const ops[] = {&op, NULL};
 
-static const mpc_plugin plugin = {
-    .size = sizeof plugin, .abi = MPC_PLUGIN_ABI, .name = "softsign", .version = "1.0", .ops = ops};
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "softsign", .version = "1.0", .ops = ops};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }

@@ -32,7 +32,6 @@ static const mpc_plugin_costs costs = {.size = sizeof costs,
                                        .price = price};
 static const mpc_plugin_costs *const models[] = {&costs, NULL};
 
-static const mpc_plugin plugin = {
-    .size = sizeof plugin, .abi = MPC_PLUGIN_ABI, .name = "toy-npu", .version = "1.0", .costs = models};
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "toy-npu", .version = "1.0", .costs = models};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }

@@ -39,7 +39,6 @@ static const mpc_plugin_solver solver = {
     .size = sizeof solver, .name = "wide-small", .doc = "f32 below 4096 elements, by class above", .solve = solve};
 static const mpc_plugin_solver *const solvers[] = {&solver, NULL};
 
-static const mpc_plugin plugin = {
-    .size = sizeof plugin, .abi = MPC_PLUGIN_ABI, .name = "wide-small", .version = "1.0", .solvers = solvers};
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "wide-small", .version = "1.0", .solvers = solvers};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }

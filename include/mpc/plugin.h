@@ -6,12 +6,12 @@
  *
  * A plugin exports one function, mpc_plugin_query, and through it one table of what it brings:
  *
- *   static const mpc_plugin_pass double_add = {sizeof double_add, "double-add", "x + x for 2 * x", "", "", "", run};
- *   static const mpc_plugin_pass *const passes[] = {&double_add, NULL};
- *   static const mpc_plugin plugin = {sizeof plugin, MPC_PLUGIN_ABI, "double", "1.0", .passes = passes};
+ *   static const mpc_plugin_pass twice = {sizeof twice, "twice", "x + x for 2 * x", "", "", "", run};
+ *   static const mpc_plugin_pass *const passes[] = {&twice, NULL};
+ *   static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, "twice", "1.0", .passes = passes};
  *   const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }
  *
- * compiled by `cc -shared -fPIC -I MPC/include -o double.so double.c`. docs/writing-a-pass.md goes from nothing to a working pass;
+ * compiled by `cc -shared -fPIC -I MPC/include -o twice.so twice.c`. docs/writing-a-pass.md goes from nothing to a working pass;
  * examples/plugins has one plugin of each kind.
  *
  * Rules of the interface
@@ -240,9 +240,12 @@ typedef struct mpc_plugin_format {
     bool saturates;  /* what is too large becomes the largest number; else infinity, or NaN where there is none */
 } mpc_plugin_format;
 
+/* The first three fields of a plugin's table: what it was compiled for. */
+#define MPC_PLUGIN_VERSION sizeof(mpc_plugin), MPC_PLUGIN_ABI, sizeof(mpc_plugin_api)
+
 /* What a plugin brings: lists that end with NULL; NULL: none. */
 typedef struct mpc_plugin {
-    uint32_t size, abi; /* sizeof(mpc_plugin), MPC_PLUGIN_ABI: these two stay where they are in every version */
+    uint32_t size, abi, api_size; /* MPC_PLUGIN_VERSION; these three stay where they are in every version */
     const char *name, *version;
     const mpc_plugin_pass *const *passes;
     const mpc_plugin_solver *const *solvers;

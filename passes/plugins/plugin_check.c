@@ -75,8 +75,10 @@ static mpc_status refuse(const check *c, const char *what, const char *name, con
 
 static mpc_status check_size(const check *c, const char *what, uint32_t size, size_t wanted) {
     if (size == wanted) return MPC_OK;
-    return mpc_error(c->sink, "E371", "plugin %s: a table of a %s has %u bytes, interface %u has %zu", c->path, what,
-                     size, MPC_PLUGIN_ABI, wanted);
+    return mpc_error(c->sink, "E371",
+                     "plugin %s was compiled against another header: the table of a %s has %u bytes there, in "
+                     "interface %u of this mpc %zu",
+                     c->path, what, size, MPC_PLUGIN_ABI, wanted);
 }
 
 /* Letters, digits and `-` for what stands in pipelines; ops and formats are words of the language: `_`. */
@@ -274,6 +276,7 @@ mpc_status mpc_plugin_check(mpc_context *ctx, const char *path, const mpc_plugin
         return mpc_error(c.sink, "E371", "plugin %s was compiled for plugin interface %u, this mpc has %u", path,
                          p->abi, MPC_PLUGIN_ABI);
     mpc_status status = check_size(&c, "plugin", p->size, sizeof *p);
+    if (status == MPC_OK) status = check_size(&c, "list of functions", p->api_size, sizeof(mpc_plugin_api));
     if (status == MPC_OK) status = check_name(&c, "plugin", p->name, '-');
     if (status != MPC_OK) return status;
     CHECK_LIST(check_format, p->formats, "format")
