@@ -88,13 +88,7 @@ uint32_t mpc_cost_readers(const mpc_costs *c, mpc_value_id value) {
 
 /* --- a whole plan --- */
 
-typedef struct pricing {
-    const mpc_plan *p;
-    const mpc_costs *c;
-    uint32_t *stored, *needed; /* by value: sets of formats that cross a border, that somebody asks for */
-    mpc_plan_cost sum;
-    bool ok;
-} pricing;
+typedef mpc_pricing pricing;
 
 static uint32_t bit(mpc_format f) { return 1u << f; }
 
@@ -176,23 +170,38 @@ static void price_ties(pricing *x, mpc_value_id v) {
     if (c->charge_value != NULL && mpc_format_is_low(x->p->format[v])) x->sum.deviation += c->charge_value[v];
 }
 
+bool mpc_pricing_begin(mpc_pricing *x, const mpc_plan *plan, const mpc_costs *c, mpc_arena *arena) {
+    size_t size = ((size_t)c->g->value_count + 1) * sizeof(uint32_t);
+    *x = (pricing){.p = plan, .c = c, .stored = mpc_arena_alloc(arena, size), .needed = mpc_arena_alloc(arena, size)};
+    return x->stored != NULL && x->needed != NULL;
+}
+
+double mpc_price_terms(mpc_pricing *x, const mpc_terms *t) {
+    x->sum = (mpc_plan_cost){0};
+    for (uint32_t i = 0; i < t->value_count; i++) x->stored[t->values[i]] = x->needed[t->values[i]] = 0;
+    for (uint32_t i = 0; i < t->value_count; i++) price_value(x, t->values[i]);
+    for (uint32_t i = 0; i < t->tie_count; i++) price_ties(x, t->ties[i]);
+    for (uint32_t i = 0; i < t->node_count; i++) price_op(x, t->nodes[i]);
+    return x->sum.ops + x->sum.values + x->sum.casts + x->sum.deviation;
+}
+
+static mpc_plan_cost price_all(pricing *x) {
+    const mpc_costs *c = x->c;
+    double all = 0;
+    for (uint32_t v = c->g->value_count; v-- > 0;) price_value(x, v); /* views come before what they look at */
+    for (uint32_t v = 0; v < c->g->value_count; v++) price_ties(x, v);
+    for (mpc_node_id id = 0; id < c->g->node_count; id++) price_op(x, id);
+    for (int f = 0; f < MPC_FMT_count; f++) all += x->sum.bytes[f];
+    x->sum.f32_share = all > 0 ? x->sum.bytes[MPC_FMT_f32] / all : 0;
+    x->sum.seconds = x->sum.ops + x->sum.values + x->sum.casts + x->sum.deviation;
+    return x->sum;
+}
+
 mpc_plan_cost mpc_plan_price(const mpc_plan *plan, const mpc_costs *c) {
     mpc_arena *scratch = mpc_arena_create();
-    size_t size = ((size_t)c->g->value_count + 1) * sizeof(uint32_t);
-    pricing x = {.p = plan, .c = c};
-    if (scratch != NULL) x.stored = mpc_arena_alloc(scratch, size);
-    if (scratch != NULL) x.needed = mpc_arena_alloc(scratch, size);
-    if (x.stored == NULL || x.needed == NULL) {
-        mpc_arena_destroy(scratch);
-        return (mpc_plan_cost){.seconds = NAN};
-    }
-    for (uint32_t v = c->g->value_count; v-- > 0;) price_value(&x, v); /* views come before what they look at */
-    for (uint32_t v = 0; v < c->g->value_count; v++) price_ties(&x, v);
-    for (mpc_node_id id = 0; id < c->g->node_count; id++) price_op(&x, id);
+    mpc_pricing x;
+    bool ok = scratch != NULL && mpc_pricing_begin(&x, plan, c, scratch);
+    mpc_plan_cost cost = ok ? price_all(&x) : (mpc_plan_cost){.seconds = NAN};
     mpc_arena_destroy(scratch);
-    double all = 0;
-    for (int f = 0; f < MPC_FMT_count; f++) all += x.sum.bytes[f];
-    x.sum.f32_share = all > 0 ? x.sum.bytes[MPC_FMT_f32] / all : 0;
-    x.sum.seconds = x.sum.ops + x.sum.values + x.sum.casts + x.sum.deviation;
-    return x.sum;
+    return cost;
 }

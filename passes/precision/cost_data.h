@@ -59,6 +59,22 @@ double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f);
 double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v);
 /* The storage format is always written by itself. */
 static inline bool mpc_cost_always_stored(const mpc_costs *c, mpc_value_id v) { return c->made[v] == MPC_MADE_KERNEL; }
+/* ---- parts of a price ---- */
+typedef struct mpc_pricing {
+    const mpc_plan *p;
+    const mpc_costs *c;
+    uint32_t *stored, *needed; /* by value: sets of formats that cross a border, that somebody asks for */
+    mpc_plan_cost sum;
+} mpc_pricing;
+bool mpc_pricing_begin(mpc_pricing *x, const mpc_plan *plan, const mpc_costs *c, mpc_arena *arena);
+typedef struct mpc_terms { /* values that are their own storage, views before what they look at; values for ties and charges; LOW ops */
+    mpc_value_id *values, *ties;
+    mpc_node_id *nodes;
+    uint32_t value_count, tie_count, node_count;
+} mpc_terms;
+/* Their sum now, from plan->format and plan->decisions; what lies around them was priced before. */
+double mpc_price_terms(mpc_pricing *x, const mpc_terms *terms);
+
 /* insert-casts would place a cast on the view's source instead of on the view. */
 bool mpc_is_relabeling(const mpc_graph *g, const mpc_node *n);
 

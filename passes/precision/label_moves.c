@@ -27,6 +27,7 @@ typedef struct mover {
     mpc_format formats[MPC_FMT_count]; /* in use: `to` first */
     uint32_t format_count, index[MPC_FMT_count];
     copy_nodes *copies; /* by value times format_count */
+    bool *asks;         /* by value: asks_for_more */
     double unit, constant; /* seconds of one unit of the cut; what is paid anyway */
 } mover;
 
@@ -123,9 +124,14 @@ static copy_nodes *copy_in(mover *m, mpc_value_id v, mpc_format f) {
     return &m->copies[(size_t)v * m->format_count + m->index[f]];
 }
 
-static bool asks_for_more(const mpc_costs *c, mpc_value_id v) {
-    for (uint32_t i = c->begin[v]; i < c->begin[v + 1]; i++)
-        if (!c->readings[i].crosses && c->readings[i].as != MPC_READ_STORED) return true;
+/* Can a format be needed that crosses no border? */
+static bool asks_for_more(const mover *m, mpc_value_id v) {
+    const mpc_costs *c = m->c;
+    for (uint32_t i = c->begin[v]; i < c->begin[v + 1]; i++) {
+        const mpc_reading *r = &c->readings[i];
+        if (!r->crosses && r->as != MPC_READ_STORED) return true;
+        if (r->as == MPC_READ_COPIES && m->asks[r->through]) return true;
+    }
     return false;
 }
 
@@ -134,7 +140,7 @@ static copy_nodes *make_copy(mover *m, mpc_value_id v, mpc_format f) {
     if (copy->made) return copy;
     copy->made = true;
     copy->stored = copy->needed = new_side(m);
-    if (!asks_for_more(m->c, v)) return copy;
+    if (!m->asks[v]) return copy;
     copy->needed = new_side(m);
     if (f == m->to[0]) forbid(m, copy->stored, copy->needed);
     else forbid(m, copy->needed, copy->stored);
@@ -205,6 +211,7 @@ static void add_value(mover *m, mpc_value_id v) {
     side stored = m->of[variable];
     mpc_format kept = mpc_label_of(m->l, variable);
     if (c->storage[v] != v || !(c->elements[v] > 0)) return;
+    m->asks[v] = asks_for_more(m, v);
     for (uint32_t i = c->begin[v]; i < c->begin[v + 1]; i++) read_value(m, v, &c->readings[i]);
     if (c->begin[v] < c->begin[v + 1] && mpc_cost_always_stored(c, v)) {
         const mpc_reading own = {.as = MPC_READ_STORED, .crosses = true};
@@ -259,7 +266,8 @@ static bool prepare(mover *m, mpc_arena *scratch) {
     m->cut = mpc_cut_create();
     m->of = mpc_arena_alloc(scratch, ((size_t)m->l->count + 1) * sizeof *m->of);
     m->copies = mpc_arena_alloc(scratch, ((size_t)g->value_count + 1) * m->format_count * sizeof *m->copies);
-    if (m->cut == NULL || m->of == NULL || m->copies == NULL) return false;
+    m->asks = mpc_arena_alloc(scratch, (size_t)g->value_count + 1);
+    if (m->cut == NULL || m->of == NULL || m->copies == NULL || m->asks == NULL) return false;
     for (mpc_node_id id = 0; id < g->node_count; id++) most += mpc_cost_op(m->c, id, MPC_FMT_f32);
     for (uint32_t v = 0; v < g->value_count; v++) most += mpc_cost_value(m->c, v, MPC_FMT_f32);
     m->unit = ldexp(1, ilogb(fmax(most, 1e-9)) - 44);

@@ -233,3 +233,20 @@ mpc_labels mpc_labels_create(const mpc_plan *plan, mpc_arena *arena) {
     tie_agreements(&l);
     return l;
 }
+
+void mpc_labels_write(const mpc_labels *l, mpc_plan *p) {
+    const mpc_graph *g = p->g;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        const mpc_node *n = &g->nodes[id];
+        if (!mpc_is_assigned(g, id) || p->given[id]) continue;
+        mpc_decision d = {.present = true, .compute = MPC_FMT_f32};
+        for (uint32_t i = 0; i < n->result_count; i++) {
+            mpc_value_id v = mpc_result(n, i);
+            if (p->fixed.result[v]) continue;
+            p->format[v] = d.result = mpc_label_of(l, mpc_storage_variable(l, v));
+        }
+        if (l->of_node[id] != MPC_NONE) d.operand = mpc_label_of(l, l->of_node[id]);
+        else if (mpc_node_op(g, id)->kind == MPC_KIND_VIEW) d.operand = d.result;
+        p->decisions[id] = d;
+    }
+}

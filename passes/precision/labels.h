@@ -41,6 +41,9 @@ static inline mpc_format mpc_label_of(const mpc_labels *l, uint32_t variable) {
     return l->variables[variable].pinned != MPC_FMT_none ? l->variables[variable].pinned : l->variables[variable].label;
 }
 
+/* Decisions and formats of the open nodes straight from labels, without reasons: enough to price them. */
+void mpc_labels_write(const mpc_labels *labels, mpc_plan *plan);
+
 /* Changes labels to formats of `to`, where that is cheaper: with one format from all-f32, the optimum of two formats. `relaxed` with several: each term at
  * the cheapest of them, so *value is a lower bound (labels become to[0] and mean nothing more). *value: seconds after the move. */
 mpc_status mpc_labels_move(mpc_labels *labels, const mpc_costs *costs, const mpc_format *to, uint32_t to_count,

@@ -116,16 +116,55 @@ static void decide_all(mpc_plan *p, const mpc_labels *l, const mpc_costs *c) {
 
 /* --- the search --- */
 
-static mpc_status descend(mpc_labels *l, const mpc_costs *c, const mpc_format *formats, uint32_t count, double *value) {
-    mpc_status status = mpc_labels_move(l, c, &formats[0], 1, value);
-    double before = HUGE_VAL;
-    for (int round = 0; status == MPC_OK && count > 1 && round < MOST_ROUNDS && *value < before; round++) {
-        before = *value;
-        for (uint32_t i = 0; i <= count && status == MPC_OK; i++) {
-            mpc_format to = i < count ? formats[i] : MPC_FMT_f32;
-            status = mpc_labels_move(l, c, &to, 1, value);
-        }
+/* Labels as they were, to go back to. */
+typedef struct descent {
+    mpc_plan *p;
+    mpc_labels *l;
+    const mpc_costs *c;
+    mpc_format *best; /* by variable */
+    double price;     /* of `best` */
+} descent;
+
+/* A move among three formats may cost more than it thinks; then it is taken back. */
+static bool keep_if_better(descent *d) {
+    mpc_labels_write(d->l, d->p);
+    double price = mpc_plan_price(d->p, d->c).seconds;
+    bool better = price < d->price;
+    if (better) d->price = price;
+    for (uint32_t i = 0; i < d->l->count; i++) {
+        if (better) d->best[i] = d->l->variables[i].label;
+        else d->l->variables[i].label = d->best[i];
     }
+    return better;
+}
+
+static mpc_status round_of_moves(descent *d, const mpc_format *formats, uint32_t count, bool *any) {
+    double ignored;
+    *any = false;
+    for (uint32_t i = 0; i <= count; i++) {
+        mpc_format to = i < count ? formats[i] : MPC_FMT_f32;
+        mpc_status status = mpc_labels_move(d->l, d->c, &to, 1, &ignored);
+        if (status != MPC_OK) return status;
+        if (keep_if_better(d)) *any = true;
+    }
+    return MPC_OK;
+}
+
+/* From the best pair of formats on. */
+static mpc_status descend(mpc_plan *p, mpc_labels *l, const mpc_costs *c, const mpc_format *formats, uint32_t count) {
+    descent d = {.p = p, .l = l, .c = c, .price = HUGE_VAL};
+    mpc_status status = MPC_OK;
+    double ignored;
+    bool any = true;
+    d.best = mpc_arena_alloc(p->arena, ((size_t)l->count + 1) * sizeof *d.best);
+    if (d.best == NULL) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    for (uint32_t k = 0; k < count && status == MPC_OK; k++) {
+        for (uint32_t i = 0; i < l->count; i++) l->variables[i].label = MPC_FMT_f32;
+        status = mpc_labels_move(l, c, &formats[k], 1, &ignored);
+        if (status == MPC_OK) keep_if_better(&d);
+    }
+    for (int round = 0; status == MPC_OK && any && round < MOST_ROUNDS; round++)
+        status = round_of_moves(&d, formats, count, &any);
     return status;
 }
 
@@ -141,7 +180,7 @@ static mpc_status lower_bound(const mpc_plan *p, const mpc_costs *c, const mpc_f
 mpc_status mpc_mincut_formats(mpc_plan *p, const mpc_costs *c, const mpc_format *formats, uint32_t count, mpc_solution *out) {
     double begin = now();
     mpc_labels l = mpc_labels_create(p, p->arena);
-    mpc_status status = descend(&l, c, formats, count, &out->bound);
+    mpc_status status = count == 1 ? mpc_labels_move(&l, c, formats, 1, &out->bound) : descend(p, &l, c, formats, count);
     if (status == MPC_OK && count > 1) status = lower_bound(p, c, formats, count, &out->bound);
     out->seconds = now() - begin;
     if (status != MPC_OK) return status;

@@ -35,7 +35,7 @@ static double search_all(mpc_plan *p, const mpc_costs *c, mpc_labels *l, const u
         for (uint32_t i = 0; i < count; i++)
             l->variables[open[i]].label = bits >> i & 1 ? p->low : MPC_FMT_f32;
         if (!keeps_rules(l)) continue;
-        write_labels(p, l);
+        mpc_labels_write(l, p);
         best = fmin(best, mpc_plan_price(p, c).seconds);
     }
     return best;
@@ -44,7 +44,7 @@ static double search_all(mpc_plan *p, const mpc_costs *c, mpc_labels *l, const u
 static bool is_near(double a, double b) { return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b)); }
 
 static double price_list(mpc_plan *p, const mpc_costs *c) {
-    reopen_plan(p, p);
+    reopen_plan(p);
     for (mpc_node_id id = 0; id < p->g->node_count; id++)
         if (mpc_is_assigned(p->g, id) && !p->given[id]) mpc_solve_list(p, id);
     return mpc_plan_price(p, c).seconds;
@@ -61,7 +61,7 @@ static void charge(mpc_costs *c, dice *d, mpc_arena *arena) {
 static void three_formats(mpc_plan *p, const mpc_costs *c, double two, uint64_t seed) {
     static const mpc_format formats[] = {MPC_FMT_bf16, MPC_FMT_f16};
     mpc_solution s = {0};
-    reopen_plan(p, p);
+    reopen_plan(p);
     CHECK(mpc_mincut_formats(p, c, formats, 2, &s) == MPC_OK);
     CHECK_MSG(s.bound <= s.cost.seconds * (1 + 1e-9), "seed %llu: bound %g above %g", (unsigned long long)seed, s.bound, s.cost.seconds);
     CHECK_MSG(s.cost.seconds <= two * (1 + 1e-9), "seed %llu: three formats cost %g, two %g", (unsigned long long)seed, s.cost.seconds, two);
@@ -79,7 +79,7 @@ static void check_graph(const mpc_graph *g, dice *d, mpc_pass_env *env, tally *t
         if (roll(d, 4) == 0) charge(c, d, arena);
         double best = search_all(&p, c, &l, open, count);
         mpc_solution s = {0};
-        reopen_plan(&p, &p);
+        reopen_plan(&p);
         CHECK(mpc_mincut_formats(&p, c, &p.low, 1, &s) == MPC_OK);
         CHECK_MSG(is_near(s.cost.seconds, best), "seed %llu: the cut's plan costs %.12g, the best is %.12g (%u free)",
                   (unsigned long long)d->seed, s.cost.seconds, best, count);

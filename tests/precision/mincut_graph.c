@@ -121,7 +121,7 @@ mpc_plan prepare_plan(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
     return p;
 }
 
-void reopen_plan(mpc_plan *p, const mpc_plan *prepared) {
+void reopen_plan(mpc_plan *p) {
     const mpc_graph *g = p->g;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         if (p->given[id]) continue;
@@ -130,23 +130,5 @@ void reopen_plan(mpc_plan *p, const mpc_plan *prepared) {
             mpc_value_id v = mpc_result(&g->nodes[id], i);
             p->format[v] = p->say[v] = mpc_value_format(g, v);
         }
-    }
-    (void)prepared;
-}
-
-void write_labels(mpc_plan *p, const mpc_labels *l) {
-    const mpc_graph *g = p->g;
-    for (mpc_node_id id = 0; id < g->node_count; id++) {
-        const mpc_node *n = &g->nodes[id];
-        if (!mpc_is_assigned(g, id) || p->given[id]) continue;
-        mpc_decision d = {.present = true, .compute = MPC_FMT_f32};
-        for (uint32_t i = 0; i < n->result_count; i++) {
-            mpc_value_id v = mpc_result(n, i);
-            if (p->fixed.result[v]) continue;
-            p->format[v] = d.result = mpc_label_of(l, mpc_storage_variable(l, v));
-        }
-        if (l->of_node[id] != MPC_NONE) d.operand = mpc_label_of(l, l->of_node[id]);
-        else if (mpc_node_op(g, id)->kind == MPC_KIND_VIEW) d.operand = d.result;
-        p->decisions[id] = d;
     }
 }

@@ -18,8 +18,6 @@ mpc_device_profile random_device(dice *d);
 /* As pass autocast prepares a plan: readers known, the user's words given. */
 mpc_plan prepare_plan(const mpc_graph *g, mpc_format low, mpc_arena *arena);
 /* Forgets what a solver decided. */
-void reopen_plan(mpc_plan *p, const mpc_plan *prepared);
-/* Decisions straight from labels, without reasons. */
-void write_labels(mpc_plan *p, const mpc_labels *l);
+void reopen_plan(mpc_plan *p);
 
 #endif
