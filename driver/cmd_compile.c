@@ -83,7 +83,7 @@ static bool emit_arch(const compile_job *job, const mpc_compiled *c) {
         ok = mpc_nvrtc_assemble(c->program, c->capability, kind, &out, job->session->sink) == MPC_OK &&
              put(job, c->name, ending, &out);
     }
-    if (ok && job->folder) ok = mpc_compile_report(job->session, c, job->form == EMIT_PTX ? mpc_str_cstr(&out) : NULL);
+    if (ok && job->folder) ok = mpc_compile_report(job->session, c);
     mpc_str_free(&out);
     return ok;
 }

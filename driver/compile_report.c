@@ -1,12 +1,14 @@
-/* A row per kernel of a CUDA program. Registers and spills come from the assembler; widths of accesses and tensor-core
- * instructions are read off the PTX, between a kernel's entry and the brace that ends it. A kernel that every launch of
- * some kind shares is one row, so what a thread moves is the mean over its launches. */
+/* A row per kernel of a CUDA program. Kernels are compiled as for a run, by way of the cache, which keeps what the
+ * compiler told of each: a report of what was compiled before costs nothing. A kernel that every launch of some kind
+ * shares is one row, so what a thread moves is the mean over its launches. */
 #include "driver/compile_report.h"
 
 #include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/dl.h"
+#include "runtime/cuda/cubin_cache.h"
 #include "runtime/cuda/nvrtc.h"
 
 typedef struct kernel_use { /* by the launches of the program */
@@ -14,11 +16,6 @@ typedef struct kernel_use { /* by the launches of the program */
     uint32_t launches;
     double bytes, threads; /* bytes 0: not known */
 } kernel_use;
-
-typedef struct kernel_text { /* what its PTX says */
-    bool wide;
-    uint32_t mma;
-} kernel_text;
 
 static kernel_use use_of(const mpc_program *p, uint32_t kernel) {
     kernel_use use = {.first = NULL};
@@ -34,33 +31,10 @@ static kernel_use use_of(const mpc_program *p, uint32_t kernel) {
     return use;
 }
 
-static const char *find_within(const char *at, const char *end, const char *text) {
-    const char *found = strstr(at, text);
-    return found && found < end ? found : NULL;
-}
-
-static kernel_text read_ptx(const char *ptx, const char *name) {
-    static const char *const wide[] = {".v4.f32", ".v4.u32", ".v4.b32", ".v2.u64", ".v2.b64", ".v2.f64", ", 16, "};
-    static const char *const tensor[] = {"mma.sync", "wgmma.mma_async"};
-    kernel_text text = {.wide = false};
-    mpc_str entry = {0};
-    mpc_str_printf(&entry, ".entry %s(", name);
-    const char *begin = entry.failed ? NULL : strstr(ptx, entry.data);
-    mpc_str_free(&entry);
-    if (!begin) return text;
-    const char *end = strstr(begin, "\n}");
-    if (!end) end = begin + strlen(begin);
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) text.wide = text.wide || find_within(begin, end, wide[i]);
-    for (size_t i = 0; i < sizeof tensor / sizeof *tensor; i++)
-        for (const char *at = begin; (at = find_within(at, end, tensor[i])) != NULL; at++) text.mma++;
-    return text;
-}
-
 typedef struct report_row {
     const mpc_compiled *compiled;
     const mpc_kernel *kernel;
     kernel_use use;
-    kernel_text text;
     mpc_kernel_report report;
 } report_row;
 
@@ -81,8 +55,9 @@ static void print_json(const report_row *r) {
     json_object_set_new(line, "registers", known(r, r->report.registers));
     json_object_set_new(line, "spill_bytes", known(r, r->report.spill_bytes));
     json_object_set_new(line, "static_shared_bytes", known(r, r->report.shared_bytes));
-    json_object_set_new(line, "mma", known(r, r->text.mma));
-    json_object_set_new(line, "wide_accesses", r->compiled->capability ? json_boolean(r->text.wide) : json_null());
+    json_object_set_new(line, "mma", known(r, r->report.mma));
+    json_object_set_new(line, "wide_accesses",
+                        r->compiled->capability ? json_boolean(r->report.wide > 0) : json_null());
     json_object_set_new(line, "bytes_per_thread",
                         r->use.threads > 0 && r->use.bytes > 0 ? json_real(r->use.bytes / r->use.threads)
                                                                : json_null());
@@ -101,7 +76,7 @@ static void print_row(const report_row *r) {
     printf("%7u %7u ", r->kernel->shared_bytes + r->report.shared_bytes, r->kernel->threads);
     if (r->use.threads > 0 && r->use.bytes > 0) printf("%8.1f ", r->use.bytes / r->use.threads);
     else printf("%8s ", "-");
-    if (is_known) printf("%-4s %4u  ", r->text.wide ? "yes" : "no", r->text.mma);
+    if (is_known) printf("%-4s %4u  ", r->report.wide > 0 ? "yes" : "no", r->report.mma);
     else printf("%-4s %4s  ", "-", "-");
     printf("%s%s (%s", first && first->kind == MPC_LAUNCH_MATMUL ? "end of " : "", first && first->op ? first->op : "-",
            first && first->name ? first->name : "-");
@@ -116,28 +91,52 @@ static void print_head(const mpc_compiled *c) {
            "16B", "mma", "op (value)");
 }
 
-static bool print_rows(const mpc_session *s, const mpc_compiled *c, const char *ptx, const mpc_kernel_report *reports) {
+static void print_rows(const mpc_session *s, const mpc_compiled *c, const mpc_kernel_report *reports) {
     bool json = s->cli->options->json;
     if (!json) print_head(c);
     for (uint32_t i = 0; i < c->program->kernel_count; i++) {
         report_row row = {.compiled = c, .kernel = &c->program->kernels[i], .use = use_of(c->program, i)};
         if (reports) row.report = reports[i];
-        if (ptx) row.text = read_ptx(ptx, row.kernel->name);
         if (json) print_json(&row);
         else print_row(&row);
     }
-    return true;
 }
 
-bool mpc_compile_report(const mpc_session *s, const mpc_compiled *c, const char *ptx) {
-    if (!c->capability) return print_rows(s, c, NULL, NULL);
-    mpc_str made = {0};
+static mpc_status fill_reports(const mpc_compiled *c, mpc_cubins *cubins, mpc_kernel_report *reports) {
+    mpc_status status = MPC_OK;
+    for (uint32_t i = 0; i < c->program->kernel_count && status == MPC_OK; i++)
+        status = mpc_cubins_add(cubins, c->program, &c->program->kernels[i]);
+    if (status == MPC_OK) status = mpc_cubins_build(cubins);
+    for (uint32_t i = 0; i < c->program->kernel_count && status == MPC_OK; i++)
+        status = mpc_cubins_report(cubins, i, &reports[i]);
+    return status;
+}
+
+/* Through the cache; `reports` has an entry for each kernel. */
+static mpc_status make_reports(const mpc_session *s, const mpc_compiled *c, mpc_kernel_report *reports) {
+    char reason[256];
+    mpc_nvrtc_api api = {0};
+    mpc_cubins_options options = {.nvrtc = &api, .capability = c->capability};
+    mpc_dl *dl = mpc_nvrtc_open(&api, 0, &options.nvrtc_version, reason, sizeof reason);
+    if (!dl)
+        return mpc_error(s->sink, "E620",
+                         "NVRTC, the compiler of CUDA kernels, wasn't found (libnvrtc.so.13 or .12): %s", reason);
+    mpc_cubins *cubins = mpc_cubins_create(&options, s->sink);
+    mpc_status status = cubins ? fill_reports(c, cubins, reports) : MPC_FAILED;
+    mpc_cubins_destroy(cubins);
+    mpc_dl_close(dl);
+    return status == MPC_NO_MEMORY ? mpc_error(s->sink, "E901", "out of memory") : status;
+}
+
+bool mpc_compile_report(const mpc_session *s, const mpc_compiled *c) {
+    if (!c->capability) {
+        print_rows(s, c, NULL);
+        return true;
+    }
     mpc_kernel_report *reports = mpc_alloc((c->program->kernel_count + 1) * sizeof *reports);
     if (!reports) mpc_error(s->sink, "E901", "out of memory");
-    bool ok = reports && mpc_nvrtc_report(c->program, c->capability, reports, s->sink) == MPC_OK;
-    if (ok && !ptx) ok = mpc_nvrtc_assemble(c->program, c->capability, MPC_NVRTC_PTX, &made, s->sink) == MPC_OK;
-    if (ok) ok = print_rows(s, c, ptx ? ptx : mpc_str_cstr(&made), reports);
-    mpc_str_free(&made);
+    bool ok = reports && make_reports(s, c, reports) == MPC_OK;
+    if (ok) print_rows(s, c, reports);
     mpc_free(reports);
     return ok;
 }

@@ -11,8 +11,7 @@ typedef struct mpc_compiled { /* one program for one kind of GPU */
     int capability; /* 80; 0: not compiled, so nothing is known but the text */
 } mpc_compiled;
 
-/* Prints a row per kernel to stdout, or with --json an object a line. `ptx`: of the program, or NULL to have it made.
- */
-bool mpc_compile_report(const mpc_session *s, const mpc_compiled *c, const char *ptx);
+/* Prints a row per kernel to stdout, or with --json an object a line. */
+bool mpc_compile_report(const mpc_session *s, const mpc_compiled *c);
 
 #endif

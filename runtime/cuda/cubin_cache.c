@@ -1,7 +1,8 @@
 /* The cache of compiled CUDA kernels. CACHE/KEY.cubin holds a batch, CACHE/KEY.k is a symbolic link from a kernel's key
  * to the batch that has it; both appear by rename only, so that a reader sees a whole file or none. Batches are
  * compiled in child processes: NVRTC works under one lock, and a child that only compiles needs nothing of the parent's
- * GPU context. A link that leads nowhere, or to a damaged file, is a kernel that has to be compiled. */
+ * GPU context. Behind the code of a batch stand what the compiler told of its kernels, which loading ignores. A link
+ * that leads nowhere, or to a damaged file, is a kernel that has to be compiled. */
 #include "runtime/cuda/cubin_cache.h"
 
 #include <errno.h>
@@ -75,7 +76,7 @@ struct mpc_cubins {
 /* Everything but the kernel's text that decides about its code. */
 static uint64_t key_of_surroundings(const mpc_cubins *c, const mpc_program *program) {
     mpc_str text = {0};
-    mpc_str_printf(&text, "%d|%d|%s|", c->options->nvrtc_version, c->options->capability, mpc_nvrtc_options());
+    mpc_str_printf(&text, "%d|%d|%s|reports|", c->options->nvrtc_version, c->options->capability, mpc_nvrtc_options());
     mpc_str_printf(&text, "%016llx|", (unsigned long long)mpc_hash_str(program->prelude ? program->prelude : ""));
     mpc_str_printf(&text, "%016llx",
                    (unsigned long long)mpc_hash_str(program->device_header ? program->device_header : ""));
@@ -235,24 +236,39 @@ static mpc_status name_batch(const mpc_cubins *c, batch *b) {
 
 /* ---- compiling ---- */
 
-static bool write_file(const char *path, const mpc_str *data) {
+/* The code and a line about each kernel. */
+static bool write_file(const char *path, const mpc_str *code, const mpc_str *reports) {
     FILE *file = fopen(path, "we");
     if (!file) return false;
-    bool ok = fwrite(data->data, 1, data->length, file) == data->length;
+    bool ok = fwrite(code->data, 1, code->length, file) == code->length &&
+              fwrite(mpc_str_cstr(reports), 1, reports->length, file) == reports->length;
     return fclose(file) == 0 && ok;
+}
+
+static bool write_reports(const batch *b, const mpc_nvrtc_result *r, mpc_str *out) {
+    for (size_t i = 0; i < b->kernels.count; i++) {
+        const char *name = b->kernels.data[i]->name;
+        const mpc_kernel_report report = mpc_kernel_report_read(name, mpc_str_cstr(r->ptx), mpc_str_cstr(r->log));
+        mpc_kernel_report_print(name, &report, out);
+    }
+    return !out->failed;
 }
 
 /* In the child, or here where there can't be one. What went wrong is in `said`. */
 static int compile_batch(const mpc_cubins *c, const batch *b, mpc_str *said) {
-    mpc_str cubin = {0};
+    mpc_str cubin = {0}, ptx = {0}, reports = {0};
+    mpc_nvrtc_result r = {&cubin, &ptx, said};
     mpc_nvrtc_source source = {b->program->prelude ? b->program->prelude : "", b->program->device_header,
                                b->kernels.data, (uint32_t)b->kernels.count};
     int code = 0;
-    if (!mpc_nvrtc_compile(c->options->nvrtc, &source, c->options->capability, MPC_NVRTC_CUBIN, &cubin, said))
-        code = cubin.failed ? CHILD_MEMORY : CHILD_REFUSED;
-    else if (!write_file(b->temporary, &cubin)) code = CHILD_WRITE;
+    if (!mpc_nvrtc_compile(c->options->nvrtc, &source, c->options->capability, &r))
+        code = cubin.failed || ptx.failed ? CHILD_MEMORY : CHILD_REFUSED;
+    else if (!write_reports(b, &r, &reports)) code = CHILD_MEMORY;
+    else if (!write_file(b->temporary, &cubin, &reports)) code = CHILD_WRITE;
     if (code == CHILD_WRITE) mpc_str_printf(said, "%s", strerror(errno));
     mpc_str_free(&cubin);
+    mpc_str_free(&ptx);
+    mpc_str_free(&reports);
     return code;
 }
 
@@ -460,6 +476,16 @@ mpc_status mpc_cubins_read(const mpc_cubins *c, uint32_t file, char **content, u
     return status == MPC_FAILED
                ? mpc_error(c->sink, "E662", "can't read compiled kernels, %s: %s", path, strerror(reason))
                : status;
+}
+
+mpc_status mpc_cubins_report(const mpc_cubins *c, uint32_t kernel, mpc_kernel_report *report) {
+    char *content = NULL;
+    uint64_t bytes = 0;
+    mpc_status status = mpc_cubins_read(c, mpc_cubins_file_of(c, kernel), &content, &bytes);
+    *report = (mpc_kernel_report){0};
+    if (status == MPC_OK) *report = mpc_kernel_report_find(c->wanted.data[kernel].kernel->name, content, bytes);
+    mpc_free(content);
+    return status;
 }
 
 void mpc_cubins_forget(mpc_cubins *c, uint32_t file) {

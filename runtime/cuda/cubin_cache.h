@@ -4,6 +4,7 @@
 #define MPC_RUNTIME_CUDA_CUBIN_CACHE_H
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/kernel_report.h"
 
 typedef struct mpc_cubins mpc_cubins; /* the kernels of some programs and where they are */
 
@@ -30,6 +31,8 @@ uint32_t mpc_cubins_compiled(const mpc_cubins *c); /* kernels that weren't in th
 uint32_t mpc_cubins_file_count(const mpc_cubins *c);
 uint32_t mpc_cubins_file_of(const mpc_cubins *c, uint32_t kernel);
 mpc_status mpc_cubins_read(const mpc_cubins *c, uint32_t file, char **content, uint64_t *bytes);
+/* What the compiler told of a kernel when it was compiled. */
+mpc_status mpc_cubins_report(const mpc_cubins *c, uint32_t kernel, mpc_kernel_report *report);
 /* Forgets a file that can't be used though it is whole; the next build makes its kernels anew. */
 void mpc_cubins_forget(mpc_cubins *c, uint32_t file);
 

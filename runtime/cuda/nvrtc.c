@@ -1,10 +1,9 @@
 /* NVRTC behind two functions: open the library, compile one text. Options are the same everywhere, since bits depend on
  * them: no contraction, no fast-math. The library speaks through a log; with --ptxas-options=-v it also holds, kernel
- * by kernel, the registers and spills, which is where the report comes from. */
+ * by kernel, the registers and spills, which is where reports come from (kernel_report.h). */
 #include "runtime/cuda/nvrtc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -98,36 +97,36 @@ static void take_log(const mpc_nvrtc_api *api, void *program, mpc_str *log) {
     mpc_str_free(&ignored);
 }
 
-static bool compile_program(const mpc_nvrtc_api *api, void *program, int capability, mpc_nvrtc_output kind,
-                            mpc_str *out, mpc_str *log) {
+static bool take_results(const mpc_nvrtc_api *api, void *program, mpc_nvrtc_result *r) {
+    const getter cubin = {"nvrtcGetCUBIN", api->nvrtcGetCUBINSize, api->nvrtcGetCUBIN};
+    const getter ptx = {"nvrtcGetPTX", api->nvrtcGetPTXSize, api->nvrtcGetPTX};
+    if (r->cubin && !take(api, program, cubin, r->cubin, r->log)) return false;
+    return !r->ptx || take(api, program, ptx, r->ptx, r->log);
+}
+
+static bool compile_program(const mpc_nvrtc_api *api, void *program, int capability, mpc_nvrtc_result *r) {
     char architecture[48];
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", kind == MPC_NVRTC_PTX ? "compute" : "sm",
-             capability);
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", r->cubin ? "sm" : "compute", capability);
     const char *options[FIXED_OPTIONS + 1] = {architecture};
     int count = 1;
     for (int i = 0; i < FIXED_OPTIONS; i++)
-        if (kind == MPC_NVRTC_CUBIN || strncmp(fixed_options[i], "--ptxas", 7) != 0)
-            options[count++] = fixed_options[i];
+        if (r->cubin || strncmp(fixed_options[i], "--ptxas", 7) != 0) options[count++] = fixed_options[i];
     int result = api->nvrtcCompileProgram(program, count, options);
-    take_log(api, program, log);
-    if (!say(api, "nvrtcCompileProgram", result, log)) return false;
-    getter g = {"nvrtcGetCUBIN", api->nvrtcGetCUBINSize, api->nvrtcGetCUBIN};
-    if (kind == MPC_NVRTC_PTX) g = (getter){"nvrtcGetPTX", api->nvrtcGetPTXSize, api->nvrtcGetPTX};
-    return take(api, program, g, out, log);
+    take_log(api, program, r->log);
+    return say(api, "nvrtcCompileProgram", result, r->log) && take_results(api, program, r);
 }
 
-bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_output kind,
-                       mpc_str *out, mpc_str *log) {
+bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_result *r) {
     mpc_str text = {0};
     void *program = NULL;
     bool ok = write_source(source, &text);
-    if (!ok) mpc_str_append(log, "out of memory\n");
+    if (!ok) mpc_str_append(r->log, "out of memory\n");
     const char *headers[] = {source->device_header}, *names[] = {"mpc_device.h"};
     int header_count = source->device_header ? 1 : 0;
-    ok = ok &&
-         say(api, "nvrtcCreateProgram",
-             api->nvrtcCreateProgram(&program, mpc_str_cstr(&text), "kernels.cu", header_count, headers, names), log);
-    ok = ok && compile_program(api, program, capability, kind, out, log);
+    ok = ok && say(api, "nvrtcCreateProgram",
+                   api->nvrtcCreateProgram(&program, mpc_str_cstr(&text), "kernels.cu", header_count, headers, names),
+                   r->log);
+    ok = ok && compile_program(api, program, capability, r);
     if (program) (void)api->nvrtcDestroyProgram(&program);
     mpc_str_free(&text);
     return ok;
@@ -148,7 +147,10 @@ static mpc_status compile_all(const mpc_program *program, int capability, mpc_nv
     mpc_status status = kernels ? MPC_OK : MPC_NO_MEMORY;
     for (uint32_t i = 0; kernels && i < program->kernel_count; i++) kernels[i] = &program->kernels[i];
     mpc_nvrtc_source source = {program->prelude, program->device_header, kernels, program->kernel_count};
-    if (status == MPC_OK && !mpc_nvrtc_compile(&api, &source, capability, kind, out, log)) {
+    mpc_nvrtc_result result = {.log = log};
+    if (kind == MPC_NVRTC_PTX) result.ptx = out;
+    else result.cubin = out;
+    if (status == MPC_OK && !mpc_nvrtc_compile(&api, &source, capability, &result)) {
         const char *said = mpc_str_cstr(log);
         status = mpc_error(
             sink, "E625", "NVRTC %d.%d refused generated kernels for compute capability %d.%d; it said: %.*s",
@@ -166,55 +168,5 @@ mpc_status mpc_nvrtc_assemble(const mpc_program *program, int capability, mpc_nv
     while (kind == MPC_NVRTC_PTX && out->length > 0 && out->data[out->length - 1] == 0)
         out->length--; /* it counts its final zero */
     mpc_str_free(&log);
-    return status;
-}
-
-static mpc_kernel_report *find_report(const mpc_program *program, const char *line, mpc_kernel_report *reports) {
-    const char *name = strstr(line, "entry function '");
-    if (!name) return NULL;
-    name += strlen("entry function '");
-    size_t length = strcspn(name, "'");
-    for (uint32_t i = 0; i < program->kernel_count; i++)
-        if (strncmp(program->kernels[i].name, name, length) == 0 && program->kernels[i].name[length] == 0)
-            return &reports[i];
-    return NULL;
-}
-
-/* The number that stands before `words` in the line; 0: none. */
-static uint32_t number_before(const char *line, const char *words) {
-    const char *end = strstr(line, words);
-    if (!end || end == line) return 0;
-    const char *begin = end;
-    while (begin > line && begin[-1] >= '0' && begin[-1] <= '9') begin--;
-    return (uint32_t)strtoul(begin, NULL, 10);
-}
-
-static void read_line(const char *line, mpc_kernel_report *r) {
-    if (strstr(line, " bytes stack frame")) {
-        r->stack_bytes = number_before(line, " bytes stack frame");
-        r->spill_bytes = number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
-    }
-    if (!strstr(line, "Used ")) return;
-    r->registers = number_before(line, " registers");
-    r->shared_bytes = number_before(line, " bytes smem");
-    r->constant_bytes = number_before(line, " bytes cmem");
-}
-
-mpc_status mpc_nvrtc_report(const mpc_program *program, int capability, mpc_kernel_report *reports,
-                            const mpc_sink *sink) {
-    mpc_str log = {0}, cubin = {0};
-    memset(reports, 0, program->kernel_count * sizeof *reports);
-    mpc_status status = compile_all(program, capability, MPC_NVRTC_CUBIN, sink, &cubin, &log);
-    mpc_kernel_report *current = NULL;
-    for (char *line = log.data; status == MPC_OK && line && *line;) {
-        char *end = line + strcspn(line, "\n");
-        char *next = *end ? end + 1 : end;
-        *end = 0;
-        if (strstr(line, "Compiling entry function")) current = find_report(program, line, reports);
-        else if (current) read_line(line, current);
-        line = next;
-    }
-    mpc_str_free(&log);
-    mpc_str_free(&cubin);
     return status;
 }

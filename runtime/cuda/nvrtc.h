@@ -18,23 +18,20 @@ typedef enum mpc_nvrtc_output { MPC_NVRTC_CUBIN, MPC_NVRTC_PTX } mpc_nvrtc_outpu
 struct mpc_dl *mpc_nvrtc_open(mpc_nvrtc_api *api, int driver_version, int *version, char *reason, size_t reason_size);
 /* false: the library is too old for GPUs of this capability (90: 9.0). */
 bool mpc_nvrtc_knows(const mpc_nvrtc_api *api, int capability);
-/* Appends the result to `out` (a cubin is binary) and what the compiler said to `log`, with its report of registers.
- * false: `log` says why. Everything that changes the result is in `mpc_nvrtc_options`, which is part of the keys of the
+typedef struct mpc_nvrtc_result { /* what is made, appended to texts of the caller; NULL: not wanted, but `log` always
+                                     is */
+    mpc_str *cubin;               /* binary. Without it nothing is assembled */
+    mpc_str *ptx;                 /* with its final zero */
+    mpc_str *log;                 /* what the compiler said, with the assembler's report of each kernel */
+} mpc_nvrtc_result;
+
+/* false: `log` says why. Everything that changes the code is in `mpc_nvrtc_options`, which is part of the keys of the
  * cache. */
-bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_output kind,
-                       mpc_str *out, mpc_str *log);
+bool mpc_nvrtc_compile(const mpc_nvrtc_api *api, const mpc_nvrtc_source *source, int capability, mpc_nvrtc_result *r);
 const char *mpc_nvrtc_options(void);
 
 /* All kernels of a program, for people to look at. */
 mpc_status mpc_nvrtc_assemble(const mpc_program *program, int capability, mpc_nvrtc_output kind, mpc_str *out,
                               const mpc_sink *sink);
-/* What each kernel takes of the GPU; `reports` has program->kernel_count entries. */
-typedef struct mpc_kernel_report {
-    uint32_t registers;                    /* per thread; 0: the compiler didn't tell */
-    uint32_t stack_bytes, spill_bytes;     /* per thread; spills are stores and loads together */
-    uint32_t shared_bytes, constant_bytes; /* static shared memory per block; arguments and constants */
-} mpc_kernel_report;
-mpc_status mpc_nvrtc_report(const mpc_program *program, int capability, mpc_kernel_report *reports,
-                            const mpc_sink *sink);
 
 #endif

@@ -158,10 +158,16 @@ static void refused_text_says_why(void) {
 }
 
 static void reports_name_registers(void) {
-    mpc_kernel_report reports[KERNELS];
-    CHECK(mpc_nvrtc_report(&program, CAPABILITY, reports, &sink) == MPC_OK);
-    for (int i = 0; i < KERNELS; i++)
-        CHECK_MSG(reports[i].registers >= 8 && reports[i].spill_bytes == 0, "%u", reports[i].registers);
+    for (int again = 0; again < 2; again++) { /* from the compiler, then from the cache */
+        mpc_cubins *c = build(0, KERNELS);
+        for (uint32_t i = 0; c && i < KERNELS; i++) {
+            mpc_kernel_report r = {0};
+            CHECK(mpc_cubins_report(c, i, &r) == MPC_OK);
+            CHECK_MSG(r.registers >= 8 && r.spill_bytes == 0 && r.mma == 0 && r.wide == 0, "%u", r.registers);
+        }
+        CHECK(!again || mpc_cubins_compiled(c) == 0);
+        mpc_cubins_destroy(c);
+    }
     mpc_str ptx = {0};
     CHECK(mpc_nvrtc_assemble(&program, CAPABILITY, MPC_NVRTC_PTX, &ptx, &sink) == MPC_OK);
     CHECK(strstr(mpc_str_cstr(&ptx), ".target sm_90") && strlen(mpc_str_cstr(&ptx)) == ptx.length);
