@@ -21,10 +21,11 @@ typedef struct mpc_options {
     const char *device;
     const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
     const char *lock; /* train --lock */
+    const char *profile_data; /* what `mpc profile` wrote */
     const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
     double temperature;
-    bool json, short_form, overwrite, reasons, memory, dot;
+    bool json, short_form, overwrite, reasons, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
     bool has_seed;
     uint64_t seed;
@@ -60,6 +61,7 @@ enum {                    /* option groups */
        MPC_OPT_OUT = 256,
        MPC_OPT_DIFF = 512,
        MPC_OPT_SEED = 1024,
+       MPC_OPT_PROFILE = 8192,
        MPC_OPT_ANY = 2048, /* --json, --short */
        MPC_OPT_PLUGIN = 4096,
 };
@@ -110,6 +112,8 @@ int mpc_cmd_opt(mpc_cli *cli);
 int mpc_cmd_ops(mpc_cli *cli);
 int mpc_cmd_passes(mpc_cli *cli);
 int mpc_cmd_info(mpc_cli *cli);
+int mpc_cmd_lint(mpc_cli *cli);
+int mpc_cmd_profile(mpc_cli *cli);
 int mpc_cmd_help(mpc_cli *cli);
 
 #endif

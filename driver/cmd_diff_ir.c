@@ -33,8 +33,6 @@ static bool has_casts(const mpc_graph *g) {
     return false;
 }
 
-static const mpc_device_profile *target_profile(void) { return mpc_device_profile_find("cpu-plain"); }
-
 static bool take_graph(const mpc_graph *g, const mpc_device_profile *profile, side *out) {
     out->is_graph = true;
     out->lines = mpc_diff_side_of_graph(g);
@@ -57,7 +55,7 @@ static bool read_model(mpc_cli *cli, const char *path, bool is_other, side *out)
     mpc_session s;
     bool ok = mpc_session_open(&s, &own) && mpc_session_try_facts(&s);
     mpc_graph *g = ok ? mpc_session_graph(&s, MPC_PHASE_TRAIN, s.train->batch, MPC_STAGE_DECIDED) : NULL;
-    ok = g && take_graph(g, target_profile(), out);
+    ok = g && take_graph(g, s.profile, out);
     mpc_graph_destroy(g);
     mpc_session_close(&s);
     return ok;
@@ -67,7 +65,7 @@ static bool parse_graph(mpc_cli *cli, const char *path, const char *text, size_t
     mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
     uint32_t file = ctx && mpc_passes_register(ctx) == MPC_OK ? mpc_sources_add(cli->sources, path, text, size) : 0;
     mpc_graph *g = file ? mpc_graph_parse(ctx, file) : NULL;
-    const mpc_device_profile *profile = target_profile();
+    const mpc_device_profile *profile = mpc_device_profile_find(strcmp(cli->options->device, "cuda") == 0 ? "h200" : "cpu-amx");
     bool ok = g && profile && mpc_graph_verify(g) == MPC_OK && take_graph(g, profile, out);
     mpc_graph_destroy(g);
     mpc_context_destroy(ctx);

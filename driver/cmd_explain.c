@@ -3,7 +3,9 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "driver/compare_solvers.h"
 #include "driver/explain_value.h"
+#include "passes/precision/cost.h"
 
 static const char *format_name(mpc_format format) {
     return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
@@ -65,6 +67,7 @@ static void list_values(const mpc_session *s, const mpc_graph *g, const char *pa
 
 /* One value in full, several as a table. */
 static bool explain_values(mpc_session *s) {
+    s->plan_choices = mpc_plan_choices_create();
     mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_DECIDED);
     if (!g) return false;
     const char *pattern = s->cli->options->argument;
@@ -75,6 +78,17 @@ static bool explain_values(mpc_session *s) {
     else if (ok) list_values(s, g, pattern);
     else if (mpc_explain_input(s, g, pattern)) ok = true;
     else mpc_explain_unknown(s, g, pattern);
+    mpc_graph_destroy(g);
+    return ok;
+}
+
+static bool draw(mpc_session *s) {
+    mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, s->train->batch, MPC_STAGE_AUTOCAST);
+    mpc_str text = {0};
+    bool ok = g && mpc_explain_dot(g, &text);
+    if (ok) fputs(mpc_str_cstr(&text), stdout);
+    else if (g) mpc_error(s->sink, "E901", "out of memory");
+    mpc_str_free(&text);
     mpc_graph_destroy(g);
     return ok;
 }
@@ -135,7 +149,11 @@ static bool explain_memory(mpc_session *s) {
 int mpc_cmd_explain(mpc_cli *cli) {
     mpc_session session;
     bool ok = mpc_session_open(&session, cli) && mpc_session_try_facts(&session) &&
-              (cli->options->memory ? explain_memory(&session) : explain_values(&session));
+              (cli->options->compare_solvers ? mpc_compare_solvers(&session)
+               : cli->options->memory        ? explain_memory(&session)
+               : cli->options->dot           ? draw(&session)
+                                             : explain_values(&session));
+    mpc_plan_choices_destroy(session.plan_choices);
     mpc_session_close(&session);
     return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

@@ -57,17 +57,17 @@ static json_t *list_readers(const mpc_graph *g, const mpc_node *of) {
 
 static bool is_float(mpc_format format) { return mpc_format_get(format)->kind == MPC_FORMAT_FLOAT; }
 
-/* The other format one might want here. */
-static const char *other_format(const mpc_session *s, mpc_decision d, mpc_format stored) {
-    bool narrow = stored != MPC_FMT_f32 || (d.operand != MPC_FMT_none && d.operand != MPC_FMT_f32);
-    if (narrow) return "f32";
+/* The other format one might want here: what counts of a LOW op is what it reads. */
+static const char *other_format(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_decision d) {
+    bool by_operand = mpc_node_op(g, id)->cls == MPC_CLASS_LOW && d.operand != MPC_FMT_none;
+    if ((by_operand ? d.operand : mpc_stored_format(g, id)) != MPC_FMT_f32) return "f32";
     return strcmp(s->train->precision, "f16") == 0 ? "f16" : "bf16";
 }
 
 /* In the data section there is no `@`, and a numbered name is the text's, not the user's: no policy finds it. */
 static void append_words(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_decision d, mpc_str *out) {
     const mpc_node *n = &g->nodes[id];
-    const char *name = mpc_value_name(g, n->result_begin), *format = other_format(s, d, mpc_stored_format(g, id));
+    const char *name = mpc_value_name(g, n->result_begin), *format = other_format(s, g, id, d);
     mpc_str line = {0};
     append_source_line(s, g, n, &line);
     bool mapping = strncmp(mpc_str_cstr(&line), "input ", 6) == 0, numbered = strchr(name, ':') != NULL;
@@ -143,6 +143,7 @@ static void print_text(const json_t *all) {
     static const char *const rows[] = {"reads", "computes", "accumulates", "stores"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) printf("  %-12s %s\n", rows[i], text_of(all, rows[i]));
     printf("  %-12s %s\n", "because", *text_of(all, "why") ? text_of(all, "why") : "nothing is decided about it");
+    mpc_explain_print_choice(all);
     print_list("read by", json_object_get(all, "readers"));
     printf("  %-12s %s\n", "to change it", text_of(all, "change"));
 }
@@ -151,6 +152,10 @@ bool mpc_explain_value(mpc_session *s, const mpc_graph *g, mpc_node_id id) {
     json_t *all = describe(s, g, id);
     if (!all) {
         mpc_error(s->sink, "E901", "out of memory");
+        return false;
+    }
+    if (!mpc_explain_choice(s, g, id, all)) {
+        json_decref(all);
         return false;
     }
     if (s->cli->options->json) {

@@ -2,6 +2,8 @@
 #ifndef MPC_DRIVER_EXPLAIN_VALUE_H
 #define MPC_DRIVER_EXPLAIN_VALUE_H
 
+#include <jansson.h>
+
 #include "driver/session.h"
 
 /* The format that a value is stored in after the assignment. */
@@ -12,5 +14,12 @@ bool mpc_explain_value(mpc_session *s, const mpc_graph *decided, mpc_node_id id)
 bool mpc_explain_input(const mpc_session *s, const mpc_graph *decided, const char *name);
 /* E361 with names that come near. */
 void mpc_explain_unknown(const mpc_session *s, const mpc_graph *decided, const char *name);
+
+/* Adds the alternative, its price and what stands in its way to the description of a value: alternative, price (seconds; null: a hard
+ * rule forbids it), step, target, blocked_by (price, rule, value), rule, blockers. Nothing for what isn't decided about. */
+bool mpc_explain_choice(mpc_session *s, const mpc_graph *decided, mpc_node_id id, json_t *all);
+void mpc_explain_print_choice(const json_t *all);
+/* The graph after autocast, casts and masters as Graphviz text (explain_dot.c). */
+bool mpc_explain_dot(const mpc_graph *g, mpc_str *out);
 
 #endif

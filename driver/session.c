@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "driver/run_recall.h"
+#include "passes/precision/cost.h"
+#include "passes/precision/range.h"
 #include "runtime/choices.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -57,6 +59,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
                        .verify_each = cli->options->verify_each,
                        .time_passes = cli->options->time_passes};
     if (!choose_device(s)) return false;
+    s->profile = mpc_device_profile_find(s->device == MPC_DEVICE_CUDA ? "h200" : "cpu-amx");
     if (s->device == MPC_DEVICE_CUDA) s->exec_options.choices = mpc_choices_create();
     uint32_t file = read_model_file(s);
     if (!file) return false;
@@ -75,13 +78,14 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
     if (!s->model) return false;
     s->train = mpc_model_train(s->model);
-    return true;
+    return mpc_session_load_observed(s);
 }
 
 void mpc_session_close(mpc_session *s) {
     mpc_store_destroy(s->store);
     for (size_t i = s->datasets.count; i > 0; i--) mpc_dataset_destroy(s->datasets.data[i - 1]);
     mpc_array_free(&s->datasets);
+    mpc_observations_destroy(s->observed);
     mpc_assignment_destroy(s->assignment);
     mpc_model_destroy(s->model);
     mpc_context_destroy(s->ctx);

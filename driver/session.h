@@ -38,6 +38,9 @@ typedef struct mpc_session {
         size_t count, capacity;
     } datasets; /* everything opened, in order of creation; destroyed in reverse */
     mpc_assignment *assignment;
+    struct mpc_observations *observed; /* --profile-data; NULL: none */
+    const struct mpc_device_profile *profile; /* what costs are for (passes/precision/cost.h) */
+    struct mpc_plan_choices *plan_choices;    /* where the solver tells its choices; NULL: nobody asks */
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
     bool device_settled;           /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
@@ -45,12 +48,15 @@ typedef struct mpc_session {
     double total_updates;          /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;
     bool verify_each, time_passes;
+    bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     mpc_override_list overrides;
 } mpc_session;
 
 /* Reads and loads the model file of the command line. false after diagnostics. */
 bool mpc_session_open(mpc_session *s, mpc_cli *cli);
 void mpc_session_close(mpc_session *s);
+/* Reads --profile-data, if given (observed_data.c). */
+bool mpc_session_load_observed(mpc_session *s);
 
 /* ---- what was chosen by timing (run_choices.c); nothing to do but on `cuda` ---- */
 /* Takes the choices of the run that `from` names, before the first step is made. */

@@ -25,7 +25,8 @@ mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc
         mpc_str_free(&text);
         return parsed;
     }
-    mpc_pass_env env = {.ctx = s->ctx, .assignment = s->assignment};
+    mpc_pass_env env = {
+        .ctx = s->ctx, .assignment = s->assignment, .observed = s->observed, .profile = s->profile, .choices = s->plan_choices};
     mpc_pipeline_hooks hooks = {.verify_each = s->verify_each, .after = s->time_passes ? print_time : NULL};
     mpc_graph *g = mpc_pipeline_run(parsed, text.data, &env, &hooks);
     mpc_graph_destroy(parsed);
@@ -164,6 +165,7 @@ static bool build_step(mpc_step *step) {
     mpc_session *s = step->session;
     if (!settle_device(s)) return false;
     mpc_stage stage = s->device == MPC_DEVICE_REF ? MPC_STAGE_LOWERED : MPC_STAGE_FINAL;
+    if (s->keep_composites) stage = MPC_STAGE_AUTOCAST;
     step->graph = mpc_session_graph(s, step->phase, step->batch, stage);
     if (!step->graph) return false;
     if (!s->store) s->store = make_store(step);

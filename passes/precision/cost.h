@@ -72,6 +72,10 @@ mpc_plan_cost mpc_plan_price(const struct mpc_plan *plan, const mpc_costs *costs
 /* Of a graph with the decisions of autocast, before casts are inserted; E108 where a decision is missing. */
 mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_plan_cost *out);
 
+/* The same as a plan with its costs, in `arena`: every decision is `given`. */
+mpc_status mpc_plan_of_graph(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena,
+                             struct mpc_plan *plan, const mpc_costs **costs);
+
 /* One term each, seconds. Of a LOW op with operands in `format`; 0 for other nodes. */
 double mpc_cost_op(const mpc_costs *costs, mpc_node_id node, mpc_format format);
 /* Everything that crosses borders when the value is stored in `format` and read so by everybody; 0 when nothing crosses. */
@@ -122,5 +126,19 @@ typedef struct mpc_solution {
     double seconds; /* processor time of the search, groups not included */
 } mpc_solution;
 mpc_solution *mpc_plan_choices_solution(mpc_plan_choices *choices);
+
+/* ---- what can be said of any assignment (explain_node.c) ---- */
+enum { MPC_MOST_BLOCKERS = 8 };
+typedef struct mpc_explained {
+    bool present; /* the node has a decision */
+    mpc_format other; /* the format that it could have instead */
+    double seconds, total; /* what a step costs more with it, all else as it is (HUGE_VAL: its type forbids it), and what it costs now */
+    mpc_blocker_kind kind; /* RULE or VALUE, as the class rules have it (solver `list`) */
+    char rule[4]; /* "N43", the first that the reason cites; "" */
+    mpc_value_id blockers[MPC_MOST_BLOCKERS]; /* for VALUE: were all of them in the other format, so would be this one */
+    uint32_t blocker_count;
+} mpc_explained;
+mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
+                             mpc_explained *out);
 
 #endif

@@ -47,6 +47,8 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
 /* Fills wanted_by, only_wanted, only_f32, inside, read. */
 void mpc_plan_read_backwards(mpc_plan *plan);
 
+/* Does a decided node read (a LOW op) or store (others) a low format? */
+bool mpc_decision_is_low(const mpc_plan *plan, mpc_node_id id);
 /* E111 for every word of the user that asks for a low format where a hard rule has f32. */
 mpc_status mpc_plan_check_words(const mpc_plan *plan);
 /* Fills `agree` from the option of autocast: "a|layer.*.b@m.mpg:12;c|d"; E113 when a group finds fewer than two values. */

@@ -27,16 +27,23 @@ static mpc_status take_decisions(mpc_plan *p) {
     return MPC_OK;
 }
 
-static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan_cost *out) {
-    mpc_plan p = mpc_plan_create(g, low_of(g), arena);
-    if (p.g == NULL) return MPC_NO_MEMORY;
-    mpc_plan_read_backwards(&p);
-    mpc_status status = take_decisions(&p);
+mpc_status mpc_plan_of_graph(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan *plan,
+                             const mpc_costs **costs) {
+    *plan = mpc_plan_create(g, low_of(g), arena);
+    if (plan->g == NULL) return MPC_NO_MEMORY;
+    mpc_plan_read_backwards(plan);
+    mpc_status status = take_decisions(plan);
     if (status != MPC_OK) return status;
-    const mpc_costs *costs = mpc_costs_create(&p, profile, env, arena);
-    if (costs == NULL) return MPC_FAILED;
-    *out = mpc_plan_price(&p, costs);
-    return MPC_OK;
+    *costs = mpc_costs_create(plan, profile, env, arena);
+    return *costs != NULL ? MPC_OK : MPC_FAILED;
+}
+
+static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan_cost *out) {
+    mpc_plan p;
+    const mpc_costs *costs;
+    mpc_status status = mpc_plan_of_graph(g, profile, env, arena, &p, &costs);
+    if (status == MPC_OK) *out = mpc_plan_price(&p, costs);
+    return status;
 }
 
 mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_plan_cost *out) {
