@@ -50,8 +50,8 @@ static mpc_status open_driver(mpc_cuda *cuda, const mpc_sink *sink) {
         mpc_dl_open(names, symbols, sizeof symbols / sizeof *symbols, &cuda->driver, reason, sizeof reason);
     if (cuda->driver_library) return MPC_OK;
     return mpc_error(sink, "E620",
-                     "the NVIDIA driver wasn't found (%s): install the driver, or run on a machine with an NVIDIA GPU, "
-                     "or use --device cpu",
+                     "the NVIDIA driver wasn't found or is too old (%s): install a newer driver, or run on a machine with an "
+                     "NVIDIA GPU, or use --device cpu",
                      reason);
 }
 

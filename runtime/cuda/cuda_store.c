@@ -3,6 +3,7 @@
  * outlive its store. Everything is enqueued on the one stream, behind the steps that were begun. */
 #include "runtime/cuda/cuda_store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,17 +11,23 @@
 
 enum { RESULT_NO_MEMORY = 2 };
 
-static double gib(uint64_t bytes) { return (double)bytes / (double)(1ull << 30); }
-
 /* ---- memory ---- */
+
+/* Small needs show why they don't fit, too: 31.5 MiB, 12.25 GiB. */
+static const char *in_words(uint64_t bytes, char out[32]) {
+    const bool small = bytes < 1ull << 30;
+    snprintf(out, 32, small ? "%.1f MiB" : "%.2f GiB", (double)bytes / (small ? 1 << 20 : 1 << 30));
+    return out;
+}
 
 static mpc_status tell_memory(const mpc_cuda *cuda, uint64_t bytes, const char *what, uint64_t available,
                               const mpc_sink *sink) {
+    char need[32], rest[32], all[32];
     return mpc_error(sink, "E623",
-                     "%s need %.2f GiB of GPU memory; %s has %.2f GiB free of %.2f GiB: use a smaller batch with "
-                     "accumulate, or a lower "
+                     "%s need %s of GPU memory; %s has %s free of %s: use a smaller batch with accumulate, or a lower "
                      "precision, or end other programs on the GPU",
-                     what, gib(bytes), cuda->name, gib(available), gib(cuda->memory_total));
+                     what, in_words(bytes, need), cuda->name, in_words(available, rest),
+                     in_words(cuda->memory_total, all));
 }
 
 mpc_status mpc_cuda_check_memory(mpc_cuda *cuda, uint64_t bytes, const char *what, const mpc_sink *sink) {
