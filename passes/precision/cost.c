@@ -105,7 +105,9 @@ static uint32_t formats_of_reading(const pricing *x, mpc_value_id v, const mpc_r
     mpc_format stored = x->p->format[v];
     if (r->as == MPC_READ_FIXED) return bit(r->format);
     if (r->as == MPC_READ_COPIES) return r->crosses ? x->stored[r->through] : x->needed[r->through];
-    return bit(r->reader == MPC_NONE ? stored : operand_format(x, r->reader, stored));
+    bool view = r->reader != MPC_NONE && mpc_node_op(x->p->g, r->reader)->kind == MPC_KIND_VIEW;
+    if (r->reader == MPC_NONE || (view && r->as == MPC_READ_STORED)) return bit(stored);
+    return bit(operand_format(x, r->reader, stored));
 }
 
 static void move(pricing *x, mpc_value_id v, mpc_format f, double seconds) {

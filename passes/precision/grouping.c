@@ -76,16 +76,23 @@ static bool is_kernel(const mpc_graph *low, mpc_node_id u) {
     return kind == MPC_KIND_MATMUL || kind == MPC_KIND_CONV || kind == MPC_KIND_COMPOSITE;
 }
 
-/* `fold` gave a product the activation that reads it: the product's own node owns it, and its result is no more. */
+/* `fold` gave a product the activation or the views that read it: the product's own node owns it, and its result is no more. */
 static mpc_node_id unfold(mapper *m, mpc_node_id u, mpc_node_id owner) {
     const mpc_graph *g = m->g;
-    const mpc_op *op = mpc_node_op(g, owner);
-    const mpc_node *n = &g->nodes[owner];
-    if (!is_kernel(m->low, u) || op->cls != MPC_CLASS_FOLLOW || n->operand_count == 0) return owner;
-    mpc_value_id from = mpc_operand(g, n, 0);
-    mpc_node_id product = g->values[from].producer;
+    mpc_node_id product = owner;
+    if (!is_kernel(m->low, u)) return owner;
+    while (product != MPC_NONE && g->nodes[product].operand_count > 0) {
+        const mpc_op *op = mpc_node_op(g, product);
+        if (op->cls == MPC_CLASS_LOW) break;
+        if (op->cls != MPC_CLASS_FOLLOW && op->kind != MPC_KIND_VIEW) return owner;
+        product = g->values[mpc_operand(g, &g->nodes[product], 0)].producer;
+    }
     if (product == MPC_NONE || mpc_node_op(g, product)->cls != MPC_CLASS_LOW) return owner;
-    m->out->folded[mpc_result(n, 0)] = from;
+    for (mpc_node_id at = owner; at != product;) {
+        const mpc_node *n = &g->nodes[at];
+        if (mpc_node_op(g, at)->cls == MPC_CLASS_FOLLOW) m->out->folded[mpc_result(n, 0)] = mpc_operand(g, n, 0);
+        at = g->values[mpc_operand(g, n, 0)].producer;
+    }
     return product;
 }
 
