@@ -33,7 +33,7 @@ static const option_row OPTIONS[] = {
      "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
     {"--json", NULL, FLAG, AT(json), MPC_OPT_ANY, "messages and listings as JSON, one object a line"},
     {"--short", NULL, FLAG, AT(short_form), MPC_OPT_ANY, "messages of one line"},
-    {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE,
+    {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_PROFILE | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE,
      "folder or file to write"},
     {"--resume", "DIR", TEXT, AT(resume), MPC_OPT_TRAIN, "go on from the newest checkpoint of a run"},
     {"--change", "KEY=VALUE", LIST, AT(changes), MPC_OPT_TRAIN,
@@ -43,8 +43,10 @@ static const option_row OPTIONS[] = {
     {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN, "with --init: names A of the file are B here (globs)"},
     {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
-    {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN, "length of the training in steps"},
+    {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN | MPC_OPT_PROFILE, "length of the training in steps"},
     {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
+    {"--profile-data", "FILE", TEXT, AT(profile_data), MPC_OPT_MODEL,
+     "what `mpc profile` saw: values beyond a low format stay f32"},
     {"--profile", "FILE.json", TEXT, AT(profile), MPC_OPT_TRAIN, "a trace of one step, launch by launch, for Perfetto"},
     {"--seed", "N", SEED, AT(seed), MPC_OPT_TRAIN | MPC_OPT_SEED, "seed of initial values, order and random ops"},
     {"--from", "DIR", TEXT, AT(from), MPC_OPT_FROM, "run folder, or a checkpoint in it"},
@@ -186,7 +188,7 @@ static bool check_pair(const option_row *row, const char *value) {
 
 /* One argument that begins with "--"; *i moves past its value. */
 static bool take_option(mpc_options *o, const mpc_command *command, int argc, char **argv, int *i) {
-    const char *arg = argv[*i];
+    const char *arg = strcmp(argv[*i], "-o") == 0 ? "--out" : argv[*i];
     const char *equals = strchr(arg, '=');
     size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
     const option_row *row = find_option(command, arg, length);
@@ -224,7 +226,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         if (!only_positional && strcmp(arg, "--") == 0) only_positional = true;
-        else if (!only_positional && strncmp(arg, "--", 2) == 0 ? !take_option(o, command, argc, argv, &i)
+        else if (!only_positional && (strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0) ? !take_option(o, command, argc, argv, &i)
                                                                 : !take_positional(o, command, arg, &count))
             return false;
     }

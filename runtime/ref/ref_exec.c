@@ -19,6 +19,7 @@ typedef struct ref_exec {
     uint8_t *control; /* the control states before the last step, for running it again */
     uint64_t control_bytes;
     uint64_t io_bytes;
+    const mpc_eval_options *observe; /* or NULL */
 } ref_exec;
 
 static mpc_store_entry *entry_of(const ref_exec *r, const mpc_node *state) {
@@ -72,7 +73,7 @@ static mpc_status ref_step(mpc_exec *e) {
     mpc_arena *arena = mpc_arena_create();
     mpc_tensor *values = arena ? mpc_arena_alloc(arena, (r->graph->value_count + 1) * sizeof *values) : NULL;
     mpc_status status = MPC_NO_MEMORY;
-    if (values) status = evaluate(r, &(mpc_eval_options){0}, arena, values);
+    if (values) status = evaluate(r, r->observe ? r->observe : &(mpc_eval_options){0}, arena, values);
     if (status == MPC_OK) store_results(r, values);
     mpc_arena_destroy(arena);
     return status;
@@ -261,3 +262,5 @@ mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sin
     mpc_error(sink, "E901", "there isn't enough memory for the reference device");
     return NULL;
 }
+
+void mpc_ref_observe(mpc_exec *e, const struct mpc_eval_options *options) { ((ref_exec *)e)->observe = options; }
