@@ -187,7 +187,7 @@ double mpc_price_terms(mpc_pricing *x, const mpc_terms *t) {
     return x->sum.ops + x->sum.values + x->sum.casts + x->sum.deviation;
 }
 
-static mpc_plan_cost price_all(pricing *x) {
+mpc_plan_cost mpc_pricing_all(mpc_pricing *x) {
     const mpc_costs *c = x->c;
     double all = 0;
     for (uint32_t v = c->g->value_count; v-- > 0;) price_value(x, v); /* views come before what they look at */
@@ -203,7 +203,7 @@ mpc_plan_cost mpc_plan_price(const mpc_plan *plan, const mpc_costs *c) {
     mpc_arena *scratch = mpc_arena_create();
     mpc_pricing x;
     bool ok = scratch != NULL && mpc_pricing_begin(&x, plan, c, scratch);
-    mpc_plan_cost cost = ok ? price_all(&x) : (mpc_plan_cost){.seconds = NAN};
+    mpc_plan_cost cost = ok ? mpc_pricing_all(&x) : (mpc_plan_cost){.seconds = NAN};
     mpc_arena_destroy(scratch);
     return cost;
 }

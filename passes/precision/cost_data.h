@@ -67,6 +67,7 @@ typedef struct mpc_pricing {
     mpc_plan_cost sum;
 } mpc_pricing;
 bool mpc_pricing_begin(mpc_pricing *x, const mpc_plan *plan, const mpc_costs *c, mpc_arena *arena);
+mpc_plan_cost mpc_pricing_all(mpc_pricing *x);
 typedef struct mpc_terms { /* values that are their own storage, views before what they look at; values for ties and charges; LOW ops */
     mpc_value_id *values, *ties;
     mpc_node_id *nodes;

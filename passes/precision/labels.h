@@ -8,6 +8,7 @@
 typedef struct mpc_variable {
     mpc_format pinned; /* none: free */
     mpc_format label;  /* its format now */
+    mpc_format kept;   /* room for a label to go back to */
     mpc_node_id node;  /* the first node that it stands for; MPC_NONE: an input */
     const char *rule;  /* why it is pinned */
 } mpc_variable;
@@ -49,8 +50,12 @@ void mpc_labels_write(const mpc_labels *labels, mpc_plan *plan);
 mpc_status mpc_labels_move(mpc_labels *labels, const mpc_costs *costs, const mpc_format *to, uint32_t to_count,
                            double *value);
 
-/* Decides all open nodes: the optimum over f32 and formats[0]; with more formats a descent. out: cost, bound, seconds. */
+/* Fills the table with the choices of a plan that the labels decided. The plan is the same afterwards. */
+mpc_status mpc_weigh_choices(mpc_plan *plan, const mpc_labels *labels, const mpc_costs *costs, mpc_plan_choices *out);
+
+/* Decides all open nodes: the optimum over f32 and formats[0]; with more formats a descent. `choices`
+ * may be NULL. out: cost, bound, seconds. */
 mpc_status mpc_mincut_formats(mpc_plan *plan, const mpc_costs *costs, const mpc_format *formats, uint32_t count,
-                              mpc_solution *out);
+                              mpc_plan_choices *choices, mpc_solution *out);
 
 #endif

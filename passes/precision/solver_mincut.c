@@ -177,17 +177,27 @@ static mpc_status lower_bound(const mpc_plan *p, const mpc_costs *c, const mpc_f
     return status;
 }
 
-mpc_status mpc_mincut_formats(mpc_plan *p, const mpc_costs *c, const mpc_format *formats, uint32_t count, mpc_solution *out) {
+/* The price of all-f32, where nothing was given otherwise. The labels are as before afterwards. */
+static void price_f32(mpc_plan *p, mpc_labels *l, const mpc_costs *c, mpc_solution *out) {
+    for (uint32_t i = 0; i < l->count; i++) l->variables[i].kept = l->variables[i].label, l->variables[i].label = MPC_FMT_f32;
+    mpc_labels_write(l, p);
+    out->f32 = mpc_plan_price(p, c);
+    for (uint32_t i = 0; i < l->count; i++) l->variables[i].label = l->variables[i].kept;
+}
+
+mpc_status mpc_mincut_formats(mpc_plan *p, const mpc_costs *c, const mpc_format *formats, uint32_t count,
+                              mpc_plan_choices *choices, mpc_solution *out) {
     double begin = now();
     mpc_labels l = mpc_labels_create(p, p->arena);
     mpc_status status = count == 1 ? mpc_labels_move(&l, c, formats, 1, &out->bound) : descend(p, &l, c, formats, count);
     if (status == MPC_OK && count > 1) status = lower_bound(p, c, formats, count, &out->bound);
     out->seconds = now() - begin;
     if (status != MPC_OK) return status;
+    price_f32(p, &l, c, out);
     decide_all(p, &l, c);
     out->cost = mpc_plan_price(p, c);
     out->present = true;
-    return MPC_OK;
+    return choices == NULL ? MPC_OK : mpc_weigh_choices(p, &l, c, choices);
 }
 
 static void say_list(const mpc_plan *p, const mpc_device_profile *profile) {
@@ -205,7 +215,8 @@ mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
         say_list(p, mpc_costs_profile(env->costs));
         return mpc_solver_list(p, env);
     }
-    mpc_status status = mpc_mincut_formats(p, env->costs, &p->low, 1, &solution);
-    if (status == MPC_OK && env->pass->choices != NULL) *mpc_plan_choices_solution(env->pass->choices) = solution;
+    mpc_plan_choices *choices = env->pass->choices;
+    mpc_status status = mpc_mincut_formats(p, env->costs, &p->low, 1, choices, &solution);
+    if (status == MPC_OK && choices != NULL) *mpc_plan_choices_solution(choices) = solution;
     return status;
 }

@@ -62,7 +62,7 @@ static void three_formats(mpc_plan *p, const mpc_costs *c, double two, uint64_t 
     static const mpc_format formats[] = {MPC_FMT_bf16, MPC_FMT_f16};
     mpc_solution s = {0};
     reopen_plan(p);
-    CHECK(mpc_mincut_formats(p, c, formats, 2, &s) == MPC_OK);
+    CHECK(mpc_mincut_formats(p, c, formats, 2, NULL, &s) == MPC_OK);
     CHECK_MSG(s.bound <= s.cost.seconds * (1 + 1e-9), "seed %llu: bound %g above %g", (unsigned long long)seed, s.bound, s.cost.seconds);
     CHECK_MSG(s.cost.seconds <= two * (1 + 1e-9), "seed %llu: three formats cost %g, two %g", (unsigned long long)seed, s.cost.seconds, two);
 }
@@ -80,7 +80,7 @@ static void check_graph(const mpc_graph *g, dice *d, mpc_pass_env *env, tally *t
         double best = search_all(&p, c, &l, open, count);
         mpc_solution s = {0};
         reopen_plan(&p);
-        CHECK(mpc_mincut_formats(&p, c, &p.low, 1, &s) == MPC_OK);
+        CHECK(mpc_mincut_formats(&p, c, &p.low, 1, NULL, &s) == MPC_OK);
         CHECK_MSG(is_near(s.cost.seconds, best), "seed %llu: the cut's plan costs %.12g, the best is %.12g (%u free)",
                   (unsigned long long)d->seed, s.cost.seconds, best, count);
         CHECK_MSG(is_near(s.bound, best), "seed %llu: the cut is %.12g, the best is %.12g (%u free)", (unsigned long long)d->seed, s.bound, best, count);
