@@ -1,6 +1,6 @@
-/* What solvers that stand for other systems share. The lists of those systems know ops, not training steps, so what lies
- * behind the gradients is settled here, f32, for all of them; a format that our ops' types fix stays, and the reason
- * says what the other system would have done. */
+/* What solvers that stand for other systems share. The lists of those systems know ops, not training steps, so what
+ * lies behind the gradients is settled here, f32, for all of them; a format that our ops' types fix stays, and the
+ * reason says what the other system would have done. */
 #include "passes/precision/baseline.h"
 
 #include <stdio.h>
@@ -18,7 +18,8 @@ static mpc_node_id *nodes_by_name(const mpc_graph *g, mpc_arena *arena, mpc_sym 
     return by_name;
 }
 
-/* A forward node reads no gradient; so what has no origin and reads one, or reads such a node, belongs to the update. */
+/* A forward node reads no gradient; so what has no origin and reads one, or reads such a node, belongs to the update.
+ */
 static bool reads_gradients(const mpc_baseline *b, const mpc_node *n) {
     const mpc_graph *g = b->p->g;
     for (uint32_t i = 0; i < n->operand_count; i++) {

@@ -36,8 +36,8 @@ const char *mpc_system_name(mpc_system system) {
 }
 
 const char *mpc_listed_name(mpc_system system, mpc_listed listed) {
-    static const char *const torch[] = {"unlisted",  "lower_precision_fp", "fp32", "fp32_set_opt_dtype",
-                                        "fp32_none", "none",               "promote", "banned"};
+    static const char *const torch[] = {
+        "unlisted", "lower_precision_fp", "fp32", "fp32_set_opt_dtype", "fp32_none", "none", "promote", "banned"};
     static const char *const grappler[] = {"unlisted", "allow", "deny", "deny", "infer", "clear", "infer", "deny"};
     static const char *const tvm[] = {"unlisted", "ALWAYS", "NEVER", "NEVER", "FOLLOW", "FOLLOW", "FOLLOW", "NEVER"};
     if (system == MPC_SYSTEM_grappler) return grappler[listed];
@@ -77,9 +77,9 @@ const char *mpc_published_names(mpc_system system, const char *op) {
 
 /* Which list decides for an op of several parts: an f32 part makes it f32, then a matmul makes it low. */
 static unsigned strictness(mpc_listed listed) {
-    static const unsigned rank[] = {[MPC_LISTED_BANNED] = 7,  [MPC_LISTED_HIGH] = 6, [MPC_LISTED_SETS] = 5,
-                                    [MPC_LISTED_LOW] = 4,     [MPC_LISTED_PROMOTE] = 3, [MPC_LISTED_FOLLOW] = 2,
-                                    [MPC_LISTED_CLEAR] = 1,   [MPC_LISTED_NOT] = 0};
+    static const unsigned rank[] = {
+        [MPC_LISTED_BANNED] = 7,  [MPC_LISTED_HIGH] = 6,   [MPC_LISTED_SETS] = 5,  [MPC_LISTED_LOW] = 4,
+        [MPC_LISTED_PROMOTE] = 3, [MPC_LISTED_FOLLOW] = 2, [MPC_LISTED_CLEAR] = 1, [MPC_LISTED_NOT] = 0};
     return rank[listed];
 }
 

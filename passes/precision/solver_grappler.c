@@ -1,8 +1,8 @@
-/* The solver `list-tf`: the painting of TensorFlow's auto_mixed_precision over the joint graph. (1) ops on the allow list
- * are allowed; (2) deny spreads forward from denied ops through infer and clear ops that lead to an infer or denied op;
- * (3) infer and clear ops between two allowed ones are allowed; (4) clear ops that touch an allowed one are allowed.
- * What is allowed reads and stores low, everything else f32: so an infer op behind the last matmul stays f32, which is
- * what surprises. */
+/* The solver `list-tf`: the painting of TensorFlow's auto_mixed_precision over the joint graph. (1) ops on the allow
+ * list are allowed; (2) deny spreads forward from denied ops through infer and clear ops that lead to an infer or
+ * denied op; (3) infer and clear ops between two allowed ones are allowed; (4) clear ops that touch an allowed one are
+ * allowed. What is allowed reads and stores low, everything else f32: so an infer op behind the last matmul stays f32,
+ * which is what surprises. */
 #include "passes/precision/baseline.h"
 
 typedef struct painting {
@@ -135,10 +135,12 @@ static const char *reason(const painting *p, mpc_node_id id) {
     if (l == MPC_LISTED_LOW) return "grappler: on the allow list";
     if (l == MPC_LISTED_HIGH) return "grappler: on the deny list";
     if (p->allow[id])
-        return l == MPC_LISTED_CLEAR ? "grappler: clear, touches an allowed op" : "grappler: infer, between allowed ops";
+        return l == MPC_LISTED_CLEAR ? "grappler: clear, touches an allowed op"
+                                     : "grappler: infer, between allowed ops";
     if (p->deny[id]) return "grappler: denied, behind an op of the deny list";
     if (l == MPC_LISTED_NOT) return "grappler: on no list, f32";
-    return l == MPC_LISTED_CLEAR ? "grappler: clear, touches no allowed op" : "grappler: infer, not between allowed ops";
+    return l == MPC_LISTED_CLEAR ? "grappler: clear, touches no allowed op"
+                                 : "grappler: infer, not between allowed ops";
 }
 
 static bool create(painting *p, const mpc_baseline *b) {

@@ -1,6 +1,6 @@
 /* Apex's levels O0, O2 and O3 (O1 is a list, solver_published.c). O0: f32. O2: the model in the low format, its outputs
- * f32 for the loss, norms with f32 parameters and statistics, masters f32. O3: the loss low too and no masters, as far as
- * types allow: masters, moments, statistics and losses are f32 by type here, and the reason says so. */
+ * f32 for the loss, norms with f32 parameters and statistics, masters f32. O3: the loss low too and no masters, as far
+ * as types allow: masters, moments, statistics and losses are f32 by type here, and the reason says so. */
 #include "passes/precision/baseline.h"
 
 typedef enum level { LEVEL_O0, LEVEL_O2, LEVEL_O3 } level;
@@ -34,9 +34,7 @@ static void decide_low(const mpc_baseline *b, mpc_node_id id, level at, bool los
     if (loss && at == LEVEL_O2)
         mpc_baseline_decide(b, id, cls == MPC_CLASS_LOW || is_view(g, id) ? MPC_FMT_f32 : MPC_FMT_none, MPC_FMT_f32,
                             "O2: the model's outputs are f32 for the loss");
-    else
-        mpc_baseline_decide(b, id, low, low,
-                            at == LEVEL_O2 ? "O2: all of the model is low" : "O3: everything is low");
+    else mpc_baseline_decide(b, id, low, low, at == LEVEL_O2 ? "O2: all of the model is low" : "O3: everything is low");
 }
 
 static mpc_status solve_level(mpc_plan *p, level at) {

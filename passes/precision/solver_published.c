@@ -12,8 +12,9 @@ enum { WHY_SIZE = 160 };
 static void say(const mpc_baseline *b, mpc_node_id id, const char *then, char why[WHY_SIZE]) {
     const mpc_op *op = mpc_node_op(b->p->g, id);
     const char *names = mpc_published_names(b->system, op->name);
-    snprintf(why, WHY_SIZE, "%s: %s is %s%s", mpc_system_name(b->system), names == NULL || *names == '\0' ? op->name : names,
-             mpc_listed_name(b->system, mpc_baseline_listed(b, id)), then);
+    snprintf(why, WHY_SIZE, "%s: %s is %s%s", mpc_system_name(b->system),
+             names == NULL || *names == '\0' ? op->name : names, mpc_listed_name(b->system, mpc_baseline_listed(b, id)),
+             then);
 }
 
 static bool is_view(const mpc_baseline *b, mpc_node_id id) { return mpc_node_op(b->p->g, id)->kind == MPC_KIND_VIEW; }
@@ -26,7 +27,10 @@ static void decide_torch(const mpc_baseline *b, mpc_node_id id) {
     mpc_listed listed = mpc_baseline_listed(b, id);
     mpc_format widest = mpc_baseline_widest(p, n, listed == MPC_LISTED_PROMOTE), operand = widest, result = widest;
     char why[WHY_SIZE];
-    say(b, id, listed == MPC_LISTED_PROMOTE ? ": the widest of its inputs" : listed == MPC_LISTED_NOT ? ": its input's type" : "",
+    say(b, id,
+        listed == MPC_LISTED_PROMOTE ? ": the widest of its inputs"
+        : listed == MPC_LISTED_NOT   ? ": its input's type"
+                                     : "",
         why);
     if (listed == MPC_LISTED_LOW) operand = result = p->low;
     else if (listed == MPC_LISTED_HIGH || listed == MPC_LISTED_BANNED) operand = result = MPC_FMT_f32;
@@ -70,11 +74,11 @@ static void decide_torch_gradient(const mpc_baseline *b, mpc_node_id id) {
     mpc_format operand = is_view(b, id) ? mpc_baseline_widest(p, n, false) : MPC_FMT_none;
     mpc_format result = mpc_baseline_widest(p, n, false);
     bool sums = is_sum_of_gradients(p->g, n);
-    if (listed == MPC_LISTED_LOW && !sums) operand = result = p->low;
+    if (is_view(b, id)) result = operand; /* of what the forward op saved: its low copy is shared */
+    else if (listed == MPC_LISTED_LOW && !sums) operand = result = p->low;
     else if (mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW) operand = result;
     else if (is_high(listed) && !sums)
         result = p->inside[y] && p->read[y] ? MPC_FMT_f32 : format_of_target(p, forward, y);
-    if (is_view(b, id)) result = operand;
     char then[64];
     snprintf(then, sizeof then, "; backward as its forward %s", mpc_node_op(p->g, b->forward[id])->name);
     char why[WHY_SIZE];

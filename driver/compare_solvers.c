@@ -1,0 +1,208 @@
+/* What each solver would decide for the training step of a model, side by side: modelled time, casts, bytes by format,
+ * the share of f32, and the hard rules that it breaks, with the lower bound that no assignment can beat which keeps
+ * them. Nothing of the session changes: each solver runs on a step of its own, without the session's assignment. */
+#include "driver/compare_solvers.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "passes/precision/cost.h"
+#include "passes/precision/hard_rules.h"
+#include "passes/precision/precision.h"
+
+typedef struct compared { /* one solver */
+    const mpc_solver *solver;
+    bool ok;
+    mpc_plan_cost cost;
+    mpc_broken_rules broken;
+    mpc_graph *graph; /* decided; names of values in `broken` are its */
+} compared;
+
+typedef struct comparison {
+    mpc_session *session;
+    mpc_plan_choices *choices;
+    mpc_arena *arena;
+    compared *rows;
+    uint32_t count;
+    const mpc_device_profile *profile;
+    double bound; /* 0: not known */
+} comparison;
+
+/* --- running --- */
+
+/* What a step has to say of its own is said once, by the run of the first solver. */
+static void drop(void *user, const mpc_diag *diag) {
+    (void)user;
+    (void)diag;
+}
+
+static mpc_graph *decide(comparison *c, const char *solver) {
+    mpc_session *s = c->session;
+    mpc_train_config train = *s->train;
+    const mpc_train_config *own = s->train;
+    mpc_graph *parsed = mpc_model_elaborate(s->model, MPC_PHASE_TRAIN, own->batch, &s->facts);
+    mpc_str text = {0};
+    train.solver = solver;
+    s->train = &train;
+    mpc_pipeline_text_for(s, MPC_PHASE_TRAIN, MPC_STAGE_DECIDED, &text);
+    s->train = own;
+    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile, .choices = c->choices};
+    mpc_graph *g = parsed && !text.failed ? mpc_pipeline_run(parsed, text.data, &env, NULL) : NULL;
+    mpc_graph_destroy(parsed);
+    mpc_str_free(&text);
+    return g;
+}
+
+static bool compare_one(comparison *c, compared *row) {
+    mpc_session *s = c->session;
+    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile};
+    row->graph = decide(c, row->solver->name);
+    row->ok =
+        row->graph != NULL && mpc_graph_price(row->graph, c->profile, &env, &row->cost) == MPC_OK &&
+        mpc_hard_rules_check(row->graph, mpc_format_find(s->train->precision), &env, c->arena, &row->broken) == MPC_OK;
+    return row->ok;
+}
+
+static bool compare_all(comparison *c) {
+    mpc_sink *sink = &c->session->cli->sink, own = *sink;
+    bool ok = true;
+    for (uint32_t i = 0; i < c->count && ok; i++) {
+        c->rows[i].solver = mpc_solver_at(i);
+        ok = compare_one(c, &c->rows[i]);
+        if (ok) sink->emit = drop;
+    }
+    *sink = own;
+    if (!ok) mpc_error(c->session->sink, "E105", "a solver failed on this model; `--solver NAME` shows why");
+    const mpc_solution *found = mpc_plan_choices_solution(c->choices);
+    if (found->present) c->bound = found->bound;
+    return ok;
+}
+
+/* --- printing --- */
+
+static double bytes_of(const compared *row) {
+    double sum = 0;
+    for (int f = 0; f < MPC_FMT_count; f++) sum += row->cost.bytes[f];
+    return sum;
+}
+
+/* "N43 x 3, N60 x 12" */
+static void print_rules(const mpc_broken_rules *b, mpc_str *out) {
+    for (uint32_t i = 0; i < b->count; i++) {
+        uint32_t same = 0;
+        bool first = true;
+        for (uint32_t k = 0; k < b->count; k++) {
+            bool equal = strcmp(b->data[i].rule, b->data[k].rule) == 0;
+            same += equal;
+            first = first && !(equal && k < i);
+        }
+        if (first)
+            mpc_str_printf(out, "%s%s x %u", out->length ? ", " : "", *b->data[i].rule ? b->data[i].rule : "type",
+                           same);
+    }
+}
+
+static void print_row(const compared *row) {
+    mpc_str rules = {0};
+    print_rules(&row->broken, &rules);
+    const mpc_plan_cost *c = &row->cost;
+    printf("%-18s %10.2f %10.2f %10.2f %8.2f %6u %9.2f %9.2f %5.0f %%  %s\n", row->solver->name, c->seconds * 1e6,
+           c->ops * 1e6, c->values * 1e6, c->casts * 1e6, c->cast_count, c->bytes[MPC_FMT_f32] * 1e-6,
+           (bytes_of(row) - c->bytes[MPC_FMT_f32]) * 1e-6, 100 * c->f32_share,
+           row->broken.count ? mpc_str_cstr(&rules) : "none");
+    mpc_str_free(&rules);
+}
+
+/* A few examples of each solver's findings. */
+static void print_examples(const compared *row) {
+    enum { SHOWN = 3 };
+    const mpc_broken_rules *b = &row->broken;
+    if (b->count) printf("\n%s\n", row->solver->name);
+    for (uint32_t i = 0, shown = 0; i < b->count && shown < SHOWN; i++) {
+        bool seen = false;
+        for (uint32_t k = 0; k < i; k++) seen = seen || strcmp(b->data[i].rule, b->data[k].rule) == 0;
+        if (seen) continue;
+        const mpc_node *n = &row->graph->nodes[b->data[i].node];
+        printf("  %-4s %%%s (%s) %s\n", b->data[i].rule, mpc_value_name(row->graph, n->result_begin),
+               mpc_node_op(row->graph, b->data[i].node)->name, b->data[i].why);
+        shown++;
+    }
+    if (row->broken.kept) printf("  %u results would be low, but for the types of our ops\n", row->broken.kept);
+}
+
+static void print_text(const comparison *c) {
+    printf("%s, batch %lld, for %s: modelled time of what formats change, in microseconds a step; megabytes between "
+           "kernels\n",
+           c->session->train->precision, (long long)c->session->train->batch, c->profile->name);
+    printf("%-18s %10s %10s %10s %8s %6s %9s %9s %7s  %s\n", "solver", "time", "in ops", "in values", "in casts",
+           "casts", "MB f32", "MB low", "f32", "hard rules broken");
+    for (uint32_t i = 0; i < c->count; i++) print_row(&c->rows[i]);
+    if (c->bound > 0)
+        printf("%-18s %10.2f  no assignment that keeps the hard rules is faster\n", "lower bound", c->bound * 1e6);
+    for (uint32_t i = 0; i < c->count; i++) print_examples(&c->rows[i]);
+}
+
+static json_t *json_of_rules(const compared *row) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < row->broken.count; i++) {
+        const mpc_broken_rule *b = &row->broken.data[i];
+        const mpc_node *n = &row->graph->nodes[b->node];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "rule", b->rule, "value",
+                                              mpc_value_name(row->graph, n->result_begin), "op",
+                                              mpc_node_op(row->graph, b->node)->name, "why", b->why, "file",
+                                              mpc_sym_text(row->graph->ctx, n->loc.file), "line", (int)n->loc.line));
+    }
+    return list;
+}
+
+static json_t *json_of_row(const compared *row) {
+    const mpc_plan_cost *c = &row->cost;
+    json_t *bytes = json_object();
+    for (int f = 1; f < MPC_FMT_count; f++)
+        if (c->bytes[f] > 0) json_object_set_new(bytes, mpc_format_get((mpc_format)f)->name, json_real(c->bytes[f]));
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:o, s:f, s:o, s:i}", "solver", row->solver->name, "seconds",
+                     c->seconds, "ops_seconds", c->ops, "values_seconds", c->values, "casts_seconds", c->casts, "casts",
+                     (int)c->cast_count, "bytes", bytes, "f32_share", c->f32_share, "broken", json_of_rules(row),
+                     "kept_by_type", (int)row->broken.kept);
+}
+
+static void print_json(const comparison *c) {
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < c->count; i++) json_array_append_new(rows, json_of_row(&c->rows[i]));
+    json_t *all = json_pack("{s:s, s:s, s:I, s:o, s:o}", "precision", c->session->train->precision, "target",
+                            c->profile->name, "batch", (json_int_t)c->session->train->batch, "lower_bound_seconds",
+                            c->bound > 0 ? json_real(c->bound) : json_null(), "solvers", rows);
+    if (all) json_dumpf(all, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(all);
+}
+
+/* --- the whole --- */
+
+static const mpc_device_profile *target_profile(const mpc_session *s) {
+    if (s->profile != NULL) return s->profile;
+    return mpc_device_profile_find(s->device == MPC_DEVICE_CUDA ? "h200" : "cpu-amx");
+}
+
+bool mpc_compare_solvers(mpc_session *s) {
+    if (!mpc_format_is_low(mpc_format_find(s->train->precision))) {
+        mpc_error(s->sink, "E105",
+                  "solvers decide where a 16-bit format is used: compare with --precision bf16 or f16");
+        return false;
+    }
+    comparison c = {.session = s,
+                    .count = mpc_solver_count(),
+                    .profile = target_profile(s),
+                    .choices = mpc_plan_choices_create(),
+                    .arena = mpc_arena_create()};
+    if (c.arena) c.rows = mpc_arena_alloc(c.arena, c.count * sizeof *c.rows);
+    bool ready = c.choices && c.rows;
+    if (!ready) mpc_error(s->sink, "E901", "out of memory");
+    bool ok = ready && compare_all(&c);
+    if (ok && s->cli->options->json) print_json(&c);
+    else if (ok) print_text(&c);
+    for (uint32_t i = 0; ready && i < c.count; i++) mpc_graph_destroy(c.rows[i].graph);
+    mpc_plan_choices_destroy(c.choices);
+    mpc_arena_destroy(c.arena);
+    return ok;
+}

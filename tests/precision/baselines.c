@@ -1,0 +1,127 @@
+/* Every solver on whole training steps: what it decides can be carried out (casts, lowering, every pass verified), and
+ * the hard rules that it breaks are found. `list`, `mincut` and O0 break none. */
+#include "../check.h"
+#include "base/str.h"
+#include "passes/pass.h"
+#include "passes/precision/cost.h"
+#include "passes/precision/hard_rules.h"
+#include "passes/precision/precision.h"
+
+typedef struct session {
+    mpc_sources *sources;
+    mpc_diag_list *diags;
+    mpc_sink sink;
+    mpc_context *ctx;
+    mpc_graph *model;
+} session;
+
+static const char *const models[] = {"mlp", "convolution", "attention"};
+
+static bool open_session(session *s, const char *model) {
+    char path[128], text[8192];
+    *s = (session){.sources = mpc_sources_create(), .diags = mpc_diag_list_create()};
+    s->sink = mpc_diag_list_sink(s->diags);
+    s->ctx = mpc_context_create(&s->sink, s->sources);
+    snprintf(path, sizeof path, "tests/passes/models/%s.mpir", model);
+    FILE *file = fopen(path, "rb");
+    size_t size = file != NULL ? fread(text, 1, sizeof text, file) : 0;
+    if (file != NULL) fclose(file);
+    if (s->ctx == NULL || size == 0 || mpc_passes_register(s->ctx) != MPC_OK) return false;
+    s->model = mpc_graph_parse(s->ctx, mpc_sources_add(s->sources, path, text, size));
+    return s->model != NULL;
+}
+
+static void close_session(session *s) {
+    mpc_graph_destroy(s->model);
+    mpc_context_destroy(s->ctx);
+    mpc_diag_list_destroy(s->diags);
+    mpc_sources_destroy(s->sources);
+}
+
+static mpc_graph *run(session *s, const char *solver, const char *format, const char *rest) {
+    mpc_str text = {0};
+    mpc_pass_env env = {.ctx = s->ctx};
+    mpc_pipeline_hooks hooks = {.verify_each = true};
+    mpc_str_printf(&text, "grad,loss-scale{mode=%s},optimizer{kind=adamw},guard,autocast{format=%s solver=%s}%s",
+                   strcmp(format, "f16") == 0 ? "dynamic" : "none", format, solver, rest);
+    mpc_graph *g = mpc_pipeline_run(s->model, mpc_str_cstr(&text), &env, &hooks);
+    mpc_str_free(&text);
+    for (size_t i = 0; g == NULL && i < mpc_diag_list_count(s->diags); i++)
+        fprintf(stderr, "%s: %s\n", solver, mpc_diag_list_get(s->diags, i)->message);
+    return g;
+}
+
+static void decisions_can_be_carried_out(const char *model, const char *format) {
+    static const char rest[] = ",insert-casts,master-weights,@clean,fold-casts,expand,@clean,fuse,schedule,memory";
+    for (uint32_t i = 0; i < mpc_solver_count(); i++) {
+        session s;
+        mpc_graph *g = open_session(&s, model) ? run(&s, mpc_solver_at(i)->name, format, rest) : NULL;
+        CHECK_MSG(g != NULL, "%s, %s, %s", model, format, mpc_solver_at(i)->name);
+        mpc_graph_destroy(g);
+        close_session(&s);
+    }
+}
+
+static unsigned count_rule(const mpc_broken_rules *b, const char *rule) {
+    unsigned count = 0;
+    for (uint32_t i = 0; i < b->count; i++) count += strcmp(b->data[i].rule, rule) == 0;
+    return count;
+}
+
+static void print_rules(const mpc_graph *g, const char *solver, const mpc_broken_rules *b) {
+    for (uint32_t i = 0; i < b->count; i++)
+        fprintf(stderr, "%s: %s %%%s %s\n", solver, b->data[i].rule,
+                mpc_value_name(g, g->nodes[b->data[i].node].result_begin), b->data[i].why);
+}
+
+typedef struct judged { /* one solver on one model */
+    bool ok;
+    unsigned broken, n60;
+    double seconds;
+} judged;
+
+static judged judge(const char *model, const char *solver, bool clean) {
+    const mpc_device_profile *profile = mpc_device_profile_find("cpu-amx");
+    session s;
+    mpc_arena *arena = mpc_arena_create();
+    mpc_broken_rules broken = {0};
+    mpc_plan_cost cost = {0};
+    mpc_graph *g = open_session(&s, model) ? run(&s, solver, "bf16", "") : NULL;
+    mpc_pass_env env = {.ctx = s.ctx, .profile = profile};
+    judged j = {.ok = g != NULL && mpc_hard_rules_check(g, MPC_FMT_bf16, &env, arena, &broken) == MPC_OK &&
+                      mpc_graph_price(g, profile, &env, &cost) == MPC_OK,
+                .broken = broken.count,
+                .n60 = count_rule(&broken, "N60"),
+                .seconds = cost.seconds};
+    if (clean && broken.count > 0) print_rules(g, solver, &broken);
+    mpc_graph_destroy(g);
+    mpc_arena_destroy(arena);
+    close_session(&s);
+    return j;
+}
+
+/* What mincut decides costs no more than any solver's assignment that keeps the rules. */
+static void rules_and_prices(const char *model) {
+    double best = 0, cut = 0;
+    for (uint32_t i = 0; i < mpc_solver_count(); i++) {
+        const char *name = mpc_solver_at(i)->name;
+        bool clean = strcmp(name, "list") == 0 || strcmp(name, "mincut") == 0 || strcmp(name, "O0") == 0;
+        judged j = judge(model, name, clean);
+        CHECK_MSG(j.ok, "%s, %s", model, name);
+        CHECK_MSG(!clean || j.broken == 0, "%s, %s breaks %u", model, name, j.broken);
+        if (strcmp(name, "list-pytorch") == 0 || strcmp(name, "O3") == 0)
+            CHECK_MSG(j.n60 > 0, "%s: weight gradients of %s are rounded", model, name);
+        if (strcmp(name, "mincut") == 0) cut = j.seconds;
+        if (j.ok && j.broken == 0 && (best == 0 || j.seconds < best)) best = j.seconds;
+    }
+    CHECK_MSG(cut > 0 && cut <= best * (1 + 1e-9), "%s: %g, and another has %g", model, cut, best);
+}
+
+int main(void) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        decisions_can_be_carried_out(models[i], "bf16");
+        decisions_can_be_carried_out(models[i], "f16");
+        rules_and_prices(models[i]);
+    }
+    return check_result();
+}
