@@ -27,6 +27,8 @@ static const option_row OPTIONS[] = {
     {"--device", "cpu|cuda|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
     {"--threads", "N", INTEGER, AT(threads), MPC_OPT_MODEL, "threads (default: all cores); never changes a result"},
     {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
+    {"--cost-target", "NAME|FILE", TEXT, AT(cost_target), MPC_OPT_MODEL,
+     "device that the assignment's costs are for (default: the one that runs)"},
     {"--batch", "N", SHORTHAND, 0, MPC_OPT_MODEL, "rows of a step"},
     {"--const", "NAME=VALUE", LIST, AT(consts), MPC_OPT_MODEL, "another value for a `const` of the file"},
     {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL,

@@ -37,6 +37,22 @@ static void choose_rows(const mpc_session *s, int64_t rows, int64_t batch, int64
     }
 }
 
+/* Inputs have no node that would be seen. */
+static bool observe_inputs(mpc_exec *e, watch *w) {
+    mpc_arena *arena = mpc_arena_create();
+    bool ok = arena != NULL;
+    for (uint32_t i = 0; ok && i < e->input_count; i++) {
+        if (!mpc_format_is_float(e->input_types[i].format)) continue;
+        mpc_tensor t = mpc_tensor_make(arena, &e->input_types[i]);
+        if (t.data != NULL) mpc_tensor_from_bytes(&t, e->vtable->input(e, i));
+        ok = t.data != NULL &&
+             mpc_observations_add(w->seen, e->inputs[i].name, t.data, mpc_type_elements(&e->input_types[i]));
+    }
+    mpc_arena_destroy(arena);
+    w->failed = w->failed || !ok;
+    return ok;
+}
+
 static bool run_steps(mpc_session *s, mpc_step *step, mpc_dataset *d, int64_t steps, watch *w) {
     uint32_t *rows = mpc_alloc((size_t)step->batch * sizeof *rows);
     mpc_eval_options options = {.after = observe, .user = w};
@@ -46,7 +62,7 @@ static bool run_steps(mpc_session *s, mpc_step *step, mpc_dataset *d, int64_t st
         choose_rows(s, mpc_dataset_rows(d), step->batch, i, rows);
         mpc_step_feed(step, d, rows);
         mpc_step_set_flush(step, (i + 1) % s->train->accumulate == 0);
-        ok = mpc_step_run(step) && !w->failed;
+        ok = observe_inputs(step->exec, w) && mpc_step_run(step) && !w->failed;
     }
     mpc_ref_observe(step->exec, NULL);
     if (rows == NULL || w->failed) mpc_error(s->sink, "E901", "out of memory");

@@ -105,8 +105,9 @@ mpc_interval mpc_interval_sum(mpc_interval a, double n) {
     if (!(size < FLT_MAX)) {
         mpc_interval wide = mpc_interval_unknown();
         wide.nan = a.nan || (a.lo < 0 && a.hi > 0);
-        if (a.lo >= 0) wide.lo = n * fmin(a.lo, FLT_MAX / n) * 0.5;
-        if (a.hi <= 0) wide.hi = n * fmax(a.hi, -FLT_MAX / n) * 0.5;
+        double kept = fmax(1 - n * 0x1p-23, 0); /* rounding of every partial sum */
+        if (a.lo >= 0) wide.lo = n * fmin(a.lo, FLT_MAX / n) * kept;
+        if (a.hi <= 0) wide.hi = n * fmax(a.hi, -FLT_MAX / n) * kept;
         return wide;
     }
     double error = a.counted && size < 0x1p24 ? 0 : size * n * 0x1p-23;

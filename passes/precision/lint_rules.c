@@ -7,6 +7,9 @@
 #include "passes/precision/lint.h"
 #include "passes/precision/precision.h"
 
+/* Bounds from here on are those of a type, not of the values. */
+#define ANY_INTEGER (0x1p31 - 1)
+
 static const char *name_of(mpc_format f) { return mpc_format_get(f)->name; }
 
 static const char *value_name(const mpc_lint_run *l, mpc_node_id id) {
@@ -55,7 +58,7 @@ static void look_for_absorbed(mpc_lint_run *l, mpc_node_id id, uint32_t i, doubl
     mpc_value_id x = mpc_operand(l->g, n, 1 - i);
     mpc_interval a = l->range[x];
     double least = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
-    if (a.nan || !isfinite(least) || mpc_lint_stored(l->g, x) != f) return;
+    if (!isfinite(least) || mpc_lint_stored(l->g, x) != f) return;
     if (fabs(c) >= ldexp(least, -mpc_format_get(f)->fmt.fraction_bits - 2)) return;
     mpc_lint_add(l, (mpc_finding){.code = "W181",
                                   .rule = "N32",
@@ -106,18 +109,16 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     mpc_value_id v = mpc_result(n, 0);
     mpc_format f = mpc_lint_stored(l->g, v);
     mpc_interval a = l->range[v];
-    if (!mpc_format_is_low(f) || !a.counted || a.nan || !(mpc_interval_largest(a) > mpc_exact_integers(f))) return;
+    double most = mpc_interval_largest(a);
+    if (!mpc_format_is_low(f) || !a.counted || a.nan || !(most > mpc_exact_integers(f)) || most >= ANY_INTEGER) return;
     bool told = false;
     for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
     l->told[v] = true;
     if (told) return;
-    bool all = mpc_interval_largest(a) >= 0x1p31 - 1;
-    const char *most = all ? "of any size" : mpc_lint_text(l, "up to %g", mpc_interval_largest(a));
-    if (most == NULL) return;
     mpc_lint_add(l, (mpc_finding){.code = "W182",
                                   .rule = "N44",
                                   .node = id,
-                                  .what = mpc_lint_text(l, "`%s` holds whole numbers %s in %s, which is exact only to %g",
+                                  .what = mpc_lint_text(l, "`%s` holds whole numbers up to %g in %s, which is exact only to %g",
                                                         value_name(l, id), most, name_of(f), mpc_exact_integers(f)),
                                   .fix = "keep ids, positions and counts as integers, or write cast(..., f32) and "
                                          "narrow what comes of them"});
@@ -137,9 +138,9 @@ void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
         bool was_outside = false;
         for (uint32_t k = 0; k < n->operand_count; k++) {
             mpc_interval in = l->range[mpc_operand(l->g, n, k)];
-            was_outside = was_outside || (!in.nan && (in.lo == INFINITY || in.hi == -INFINITY));
+            was_outside = was_outside || in.lo == INFINITY || in.hi == -INFINITY;
         }
-        if (a.nan || was_outside || !(a.lo > top || a.hi < -top)) continue;
+        if (was_outside || !(a.lo > top || a.hi < -top)) continue;
         bool sum = n->op == MPC_OP_sum || n->op == MPC_OP_mean;
         mpc_lint_add(l, (mpc_finding){.code = "W183",
                                       .rule = sum ? "N40" : "N46",
@@ -209,7 +210,7 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     mpc_interval x = l->range[mpc_operand(l->g, n, 0)];
     mpc_format f = mpc_lint_stored(l->g, mpc_result(n, 0));
     double limit = log(mpc_numfmt_max(&mpc_format_get(f)->fmt));
-    bool bounded = x.hi < 0x1p31 - 1 && x.hi > -INFINITY;
+    bool bounded = x.hi < ANY_INTEGER && x.hi > -INFINITY;
     mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
     if (bounded && x.hi > limit) {
         found.rule = "N41";
@@ -235,7 +236,7 @@ void mpc_lint_vanished(mpc_lint_run *l, mpc_node_id id) {
     mpc_format read = l->g->decisions != NULL ? l->g->decisions[id].operand : MPC_FMT_none;
     if (mpc_format_is_low(read)) f = read;
     mpc_interval a = l->range[v];
-    if (!mpc_format_is_float(f) || a.nan) return;
+    if (!mpc_format_is_float(f)) return;
     const mpc_numfmt *fmt = &mpc_format_get(f)->fmt;
     const char *op = mpc_op_get(l->g->ctx, n->op)->name;
     mpc_finding found = {.code = "W185", .rule = "N32", .node = id};

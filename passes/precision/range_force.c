@@ -35,7 +35,7 @@ static void force_by_interval(forcing *f, mpc_value_id v) {
     if (a.counted && mpc_interval_is_finite(a) && most > whole) {
         snprintf(text, sizeof text, "f32: whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
         force(f, v, text);
-    } else if (!a.nan && (a.lo > top || a.hi < -top)) {
+    } else if (a.lo > top || a.hi < -top) {
         snprintf(text, sizeof text, "f32: from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);
         force(f, v, text);
     }
@@ -62,7 +62,7 @@ static void force_off_zero(forcing *f, const mpc_node *n) {
     bool divides = n->op == MPC_OP_div;
     if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt) return;
     mpc_value_id v = mpc_operand(f->p->g, n, divides ? 1 : 0);
-    if (f->range[v].nan || !rounds_to_zero(f, f->range[v].lo)) return;
+    if (!rounds_to_zero(f, f->range[v].lo)) return;
     snprintf(text, sizeof text, "f32: %g keeps it off 0 for `%s`, and is 0 in %s (N32)", f->range[v].lo,
              mpc_op_get(f->p->g->ctx, n->op)->name, f->name);
     force(f, v, text);
