@@ -22,7 +22,7 @@ typedef struct mpc_options {
     const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
     const char *lock; /* train --lock */
     const char *profile_data; /* what `mpc profile` wrote */
-    const char *stage, *format, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
+    const char *stage, *format, *cost_target, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
     double temperature;
     bool json, short_form, overwrite, reasons, memory, dot, compare_solvers;

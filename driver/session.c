@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "driver/cost_target.h"
 #include "driver/run_recall.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
@@ -59,7 +60,6 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
                        .verify_each = cli->options->verify_each,
                        .time_passes = cli->options->time_passes};
     if (!choose_device(s)) return false;
-    s->profile = mpc_device_profile_find(s->device == MPC_DEVICE_CUDA ? "h200" : "cpu-amx");
     if (s->device == MPC_DEVICE_CUDA) s->exec_options.choices = mpc_choices_create();
     uint32_t file = read_model_file(s);
     if (!file) return false;
@@ -75,6 +75,8 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         return false;
     }
     if (mpc_passes_register(s->ctx) != MPC_OK || !mpc_load_plugins(cli, s->ctx)) return false;
+    s->profile = mpc_cost_target(s);
+    if (!s->profile) return false;
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
     if (!s->model) return false;
     s->train = mpc_model_train(s->model);

@@ -32,6 +32,16 @@ static mpc_reading fixed_reading(mpc_node_id reader, mpc_format f) {
     return (mpc_reading){.reader = reader, .as = MPC_READ_FIXED, .format = f, .through = MPC_NONE};
 }
 
+/* A given view in the format of what it looks at, which is settled too: casts are looked for behind it, as for an open one. */
+static bool is_seen_through(const maker *m, mpc_node_id id) {
+    const mpc_node *n = &m->g->nodes[id];
+    if (!mpc_is_relabeling(m->g, n)) return false;
+    mpc_value_id source = mpc_operand(m->g, n, 0);
+    mpc_node_id producer = m->g->values[source].producer;
+    bool settled = producer == MPC_NONE || m->p->given[producer] || !mpc_is_assigned(m->g, producer);
+    return settled && m->p->format[source] == m->p->decisions[id].operand;
+}
+
 static mpc_reading given_reading(const maker *m, mpc_node_id id) {
     const mpc_op *op = mpc_node_op(m->g, id);
     mpc_format wanted = m->p->decisions[id].operand;
@@ -49,7 +59,7 @@ static mpc_reading reading_of_slot(const maker *m, mpc_node_id id, uint32_t i) {
     mpc_format typed = mpc_value_format(g, mpc_operand(g, n, i));
     mpc_reading r = {.reader = id, .as = MPC_READ_STORED, .through = MPC_NONE};
     if (op->cls == MPC_CLASS_NONE || m->p->fixed.operand[n->operand_begin + i]) return fixed_reading(id, typed);
-    if (m->p->given[id]) return given_reading(m, id);
+    if (m->p->given[id] && !is_seen_through(m, id)) return given_reading(m, id);
     if (op->cls == MPC_CLASS_LOW) r.as = MPC_READ_OPERANDS;
     else if (op->kind == MPC_KIND_VIEW && n->operand_count > 1) r.as = MPC_READ_OPERANDS;
     else if (mpc_is_relabeling(g, n)) {
