@@ -122,6 +122,10 @@ uint32_t mpc_cuda_fold_kernel(mpc_cg *cg, const mpc_cg_fold *fold, mpc_cg_args *
 char mpc_cg_lanes(mpc_format format);
 bool mpc_cg_rounds(mpc_format format); /* values in lanes must be rounded to it: f16, bf16, 8-bit, u8 */
 
+/* user_formats.c: does a graph hold values in a format of a plugin? The prelude for C, with what these need; NULL after a failure. */
+bool mpc_cg_has_user_formats(const mpc_graph *g);
+const char *mpc_cg_user_prelude(mpc_cg *cg);
+
 /* Preludes, embedded (CMakeLists.txt). */
 extern const char *const mpc_text_prelude_c_h, *const mpc_text_cuda_prelude_h, *const mpc_text_cuda_device_h;
 extern const char *const mpc_text_cuda_conv_h, *const mpc_text_cuda_attention_h;

@@ -352,7 +352,7 @@ static void finish(mpc_cg *cg) {
     p->buffer_count = (uint32_t)cg->buffers.count;
     p->kernel_count = (uint32_t)cg->kernels.count;
     p->launch_count = (uint32_t)cg->launches.count;
-    p->prelude = cg->target == MPC_TARGET_C ? mpc_text_prelude_c_h : cuda_prelude(cg);
+    p->prelude = cg->target == MPC_TARGET_C ? mpc_cg_user_prelude(cg) : cuda_prelude(cg);
     p->device_header = cg->target == MPC_TARGET_C ? NULL : mpc_text_cuda_device_h;
     p->name = mpc_arena_strdup(cg->arena, mpc_sym_text(cg->g->ctx, cg->g->name));
     if (p->name == NULL) mpc_cg_no_memory(cg);
@@ -387,6 +387,8 @@ mpc_program *mpc_codegen(const mpc_graph *g, const mpc_codegen_options *options)
     cg.target = options != NULL ? options->target : MPC_TARGET_C;
     if (mpc_cg_ok(&cg) && (g->groups == NULL || g->places == NULL))
         mpc_cg_fail(&cg, "graph %s has no groups or places; run @lower first", mpc_sym_text(g->ctx, g->name));
+    if (mpc_cg_ok(&cg) && cg.target != MPC_TARGET_C && mpc_cg_has_user_formats(g))
+        mpc_cg_fail(&cg, "formats of plugins are simulated on the devices cpu and ref only");
     if (mpc_cg_ok(&cg)) add_buffers(&cg);
     if (mpc_cg_ok(&cg)) keep_old_values(&cg);
     if (mpc_cg_ok(&cg)) emit_groups(&cg);

@@ -64,6 +64,8 @@ mpc_status mpc_format_check(const char *name, const mpc_numfmt *fmt, const mpc_s
     if (fmt->exponent_bits < 2 || fmt->exponent_bits > 8 || fmt->fraction_bits < 1 || fmt->fraction_bits > 22)
         return mpc_error(sink, "E372", "format `%s`: 2 to 8 exponent bits and 1 to 22 fraction bits, not %d and %d", name,
                          fmt->exponent_bits, fmt->fraction_bits);
+    if (fmt->exponent_bits == 8 && !fmt->has_inf) /* its largest numbers would be none of f32, in which it is simulated */
+        return mpc_error(sink, "E372", "format `%s`: with 8 exponent bits it must have infinities", name);
     mpc_format known = mpc_format_find(name);
     if (mpc_format_is_user(known) && same_numbers(&formats[known].fmt, fmt)) return MPC_OK;
     if (known != MPC_FMT_none) return mpc_error(sink, "E372", "there is already another format `%s`", name);

@@ -30,11 +30,15 @@ static double price(const mpc_price_model *model, const mpc_graph *g, mpc_node_i
 }
 
 static mpc_status parse(mpc_context *ctx, const char *path, const mpc_plugin_costs *theirs, mpc_device_profile *out) {
+    const mpc_sink *sink = mpc_context_sink(ctx);
+    mpc_str place = {0};
     *out = (mpc_device_profile){0};
-    mpc_status status = mpc_device_profile_parse(theirs->profile, path, mpc_context_sink(ctx), out);
-    if (status != MPC_OK || strcmp(out->name, theirs->name) == 0) return status;
-    return mpc_error(mpc_context_sink(ctx), "E372", "plugin %s, cost model `%s`: its profile has the name `%s`", path,
-                     theirs->name, out->name);
+    mpc_str_printf(&place, "plugin %s, cost model `%s`", path, theirs->name);
+    mpc_status status = mpc_device_profile_parse(theirs->profile, mpc_str_cstr(&place), sink, out);
+    if (status == MPC_OK && strcmp(out->name, theirs->name) != 0)
+        status = mpc_error(sink, "E372", "%s: its profile has the name `%s`", mpc_str_cstr(&place), out->name);
+    mpc_str_free(&place);
+    return status;
 }
 
 mpc_status mpc_plugin_check_costs(mpc_context *ctx, const char *path, const mpc_plugin_costs *theirs) {

@@ -28,7 +28,7 @@ static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / t
 
 bool mpc_gemm_supports(mpc_format format) {
     return format == MPC_FMT_f32 || format == MPC_FMT_bf16 || format == MPC_FMT_f16 || format == MPC_FMT_f8e4m3 ||
-           format == MPC_FMT_f8e5m2;
+           format == MPC_FMT_f8e5m2 || mpc_format_is_user(format);
 }
 
 uint64_t mpc_gemm_scratch(const mpc_gemm_isa *isa, int64_t m, int64_t n, int64_t k) {
