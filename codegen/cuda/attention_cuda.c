@@ -194,7 +194,8 @@ static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_po
                    word(wide));
     if (body.failed) mpc_cg_no_memory(cg);
     cg->parts |= MPC_CG_PART_ATTENTION;
-    mpc_cg_cuda_shape launched = {.threads = THREADS, .note = wide ? NULL : unaligned};
+    mpc_cg_cuda_shape launched = {.threads = THREADS,
+                                  .note = wide ? "sums over rows: no products of matrices" : unaligned};
     uint32_t kernel = mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(&body), &args, &launched);
     mpc_launch *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
     if (launch != NULL) {

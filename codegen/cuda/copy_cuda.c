@@ -255,7 +255,12 @@ static void emit_fill(mpc_cg *cg, const mpc_node *n, double value, bool range) {
     else if (lanes == 'f') mpc_str_printf(&o, "mpc_splat<%d>(f[0])", w);
     else mpc_str_printf(&o, lanes == 'l' ? "mpc_splat_l<%d>(n[2])" : "mpc_splat_i<%d>((int32_t)n[2])", w);
     mpc_str_printf(&o, ", n[0] - i * %d);\n    }\n", w);
-    mpc_launch *launch = mpc_grid_launch(cg, n, result, &o, &args);
+    if (o.failed) mpc_cg_no_memory(cg);
+    const mpc_cg_cuda_shape shape = {.threads = MPC_GRID_THREADS,
+                                     .note = width * info->bytes < PACK_BYTES ? "8 elements of one byte" : NULL};
+    mpc_launch *launch =
+        mpc_cg_add_launch(cg, n, result, mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(&o), &args, &shape), &args);
+    mpc_str_free(&o);
     if (launch != NULL) launch->bytes += (double)(count * info->bytes);
 }
 

@@ -93,6 +93,7 @@ void mpc_cuda_matmul_epilogue(mpc_cg *cg, const mpc_node *n, mpc_launch *launch)
     const epilogue e = describe(&launch->matmul);
     mpc_cg_cuda_shape shape = {.threads = MPC_GRID_THREADS};
     if (e.width == 1) shape.note = "single elements: the rows of the result are odd, or aren't contiguous";
+    else if (e.width < 4) shape.note = "rows of the result are no multiple of a 16-byte access";
     if (e.rows * launch->matmul.n == 0) return;
     mpc_cg_args args = {0};
     mpc_str body = {0};

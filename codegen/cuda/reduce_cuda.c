@@ -38,9 +38,10 @@ static void print_squares(const mpc_format_info *f, mpc_str *o) {
     mpc_str_append(o, "        if (mpc_thread() == 0) ((double *)p[1])[u] = sums[0];\n    }\n");
 }
 
-static uint32_t add_kernel(mpc_cg *cg, mpc_str *body, const mpc_cg_args *args, uint32_t shared_bytes) {
+static uint32_t add_kernel(mpc_cg *cg, mpc_str *body, const mpc_cg_args *args, uint32_t shared_bytes,
+                           const char *note) {
     if (body->failed || args->failed) mpc_cg_no_memory(cg);
-    mpc_cg_cuda_shape shape = {.threads = MPC_GRID_THREADS, .shared_bytes = shared_bytes};
+    mpc_cg_cuda_shape shape = {.threads = MPC_GRID_THREADS, .shared_bytes = shared_bytes, .note = note};
     uint32_t kernel = mpc_cg_add_cuda_kernel(cg, mpc_str_cstr(body), args, &shape);
     mpc_str_free(body);
     return kernel;
@@ -59,7 +60,7 @@ static void add_squares(mpc_cg *cg, const mpc_node *n, mpc_value_id v, mpc_point
     mpc_cg_add_int(&args, mpc_type_elements(mpc_value_type(cg->g, v)));
     args.blocks = mpc_grid_blocks(args.units, 1);
     print_squares(mpc_format_get(mpc_value_format(cg->g, v)), &o);
-    uint32_t kernel = add_kernel(cg, &o, &args, MPC_GRID_THREADS * sizeof(double));
+    uint32_t kernel = add_kernel(cg, &o, &args, MPC_GRID_THREADS * sizeof(double), NULL);
     bool joins = *launch != NULL && (*launch)->kernel == kernel;
     mpc_grid_join(cg, n, launch, kernel, &args);
     if (*launch == NULL) return;
@@ -96,7 +97,8 @@ void mpc_cuda_norm(mpc_cg *cg, const mpc_node *n) {
                    MPC_GRID_THREADS);
     print_sum("    ", &o);
     mpc_str_append(&o, "    if (mpc_thread() == 0) *(float *)p[1] = (float)mpc_sqrt_double(sums[0]);\n");
-    uint32_t kernel = add_kernel(cg, &o, &args, MPC_GRID_THREADS * sizeof(double));
+    uint32_t kernel =
+        add_kernel(cg, &o, &args, MPC_GRID_THREADS * sizeof(double), "one block adds one number per part");
     mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
 }
 
@@ -210,7 +212,8 @@ void mpc_cuda_reduce(mpc_cg *cg, const mpc_node *n) {
     mpc_str_printf(&o, "        mpc_store_%s((char *)p[1] + r * %u, ", t->name, t->bytes);
     if (mpc_cg_rounds(r.to)) mpc_str_printf(&o, "mpc_round_%s(%s<1>(t)), 1);\n    }\n", t->name, splat);
     else mpc_str_printf(&o, "%s<1>(t), 1);\n    }\n", splat);
-    uint32_t kernel = add_kernel(cg, &o, &args, r.team > 1 ? MPC_GRID_THREADS * 8 : 0);
+    uint32_t shared_bytes = r.team > 1 ? MPC_GRID_THREADS * 8 : 0;
+    uint32_t kernel = add_kernel(cg, &o, &args, shared_bytes, "elements are read one by one");
     mpc_launch *launch = mpc_cg_add_launch(cg, n, mpc_result(n, 0), kernel, &args);
     if (launch != NULL) launch->bytes += (double)mpc_type_bytes(mpc_value_type(cg->g, mpc_operand(cg->g, n, 0)));
 }
