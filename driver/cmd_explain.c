@@ -11,10 +11,6 @@ static const char *format_name(mpc_format format) {
     return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
 }
 
-static bool is_wanted(const char *pattern, const char *name) {
-    return !pattern || strcmp(pattern, name) == 0 || mpc_glob_match(pattern, name);
-}
-
 static void print_place(const mpc_graph *g, const mpc_node *n) {
     if (n->loc.file) printf("  %s:%u", mpc_sym_text(g->ctx, n->loc.file), n->loc.line);
 }
@@ -45,10 +41,17 @@ static void print_node_json(const mpc_graph *g, mpc_node_id id) {
     json_decref(line);
 }
 
+/* A name of any result, or a glob that its first one matches. */
+static bool is_wanted_node(const mpc_graph *g, const mpc_node *n, const char *pattern) {
+    for (uint32_t k = 0; k < n->result_count; k++)
+        if (strcmp(mpc_value_name(g, mpc_result(n, k)), pattern) == 0) return true;
+    return n->result_count > 0 && mpc_glob_match(pattern, mpc_value_name(g, n->result_begin));
+}
+
 static uint32_t find_wanted(const mpc_graph *g, const char *pattern, mpc_node_id *first) {
     uint32_t count = 0;
     for (mpc_node_id i = 0; i < g->node_count; i++)
-        if (is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin)) && count++ == 0) *first = i;
+        if (is_wanted_node(g, &g->nodes[i], pattern) && count++ == 0) *first = i;
     return count;
 }
 
@@ -58,7 +61,7 @@ static void list_values(const mpc_session *s, const mpc_graph *g, const char *pa
         printf("%-32s %-16s %-6s %-8s %-5s %-6s  %s\n", "value", "op", "reads", "computes", "acc", "stores",
                "where, why");
     for (mpc_node_id i = 0; i < g->node_count; i++) {
-        if (!is_wanted(pattern, mpc_value_name(g, g->nodes[i].result_begin))) continue;
+        if (pattern && !is_wanted_node(g, &g->nodes[i], pattern)) continue;
         if (mpc_node_op(g, i)->cls == MPC_CLASS_NONE && !pattern) continue;
         if (json) print_node_json(g, i);
         else print_node(g, i);

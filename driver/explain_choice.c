@@ -23,15 +23,60 @@ static bool put_blockers(const mpc_graph *g, const mpc_explained *x, json_t *all
     return json_object_set_new(all, "blockers", list) == 0;
 }
 
-/* What the solver knows replaces what the class rules would say. */
-static void take_choice(const mpc_graph *g, const mpc_choice_line *line, mpc_explained *x) {
-    mpc_value_id v = line->blocker ? mpc_graph_find_value(g, line->blocker) : MPC_NONE;
-    x->kind = line->choice.blocked_by;
+/* ---- who decides, where a solver weighed ---- */
+
+enum { MOST_TRIES = 6 };
+
+typedef struct neighbours {
+    mpc_node_id node[MOST_TRIES];
+    uint32_t count, operands; /* operands come first */
+} neighbours;
+
+static void add_neighbour(const mpc_graph *g, mpc_node_id id, mpc_node_id self, neighbours *out) {
+    if (id == MPC_NONE || id == self || out->count == MOST_TRIES || !mpc_explain_can_be_named(g, id)) return;
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->node[i] == id) return;
+    out->node[out->count++] = id;
+}
+
+static void add_readers(const mpc_graph *g, mpc_node_id id, neighbours *out) {
+    mpc_value_id v = g->nodes[id].result_begin;
+    for (mpc_node_id i = id + 1; i < g->node_count; i++)
+        for (uint32_t k = 0; k < g->nodes[i].operand_count; k++)
+            if (mpc_operand(g, &g->nodes[i], k) == v) add_neighbour(g, i, id, out);
+}
+
+static bool try_neighbours(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *nodes, uint32_t count,
+                           mpc_explained *x) {
+    if (!mpc_explain_flips(s, g, id, nodes, count)) return false;
+    x->kind = MPC_BLOCK_VALUE;
     x->blocker_count = 0;
+    for (uint32_t i = 0; i < count; i++) x->blockers[x->blocker_count++] = g->nodes[nodes[i]].result_begin;
+    return true;
+}
+
+/* The neighbour that the solver names, else another one that turns this node, else all that it reads; none: its own terms, or a rule. */
+static void find_deciders(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_choice_line *line, mpc_explained *x) {
+    neighbours n = {.count = 0};
+    mpc_value_id named = line && line->blocker ? mpc_graph_find_value(g, line->blocker) : MPC_NONE;
+    x->blocker_count = 0;
+    if (named != MPC_NONE) add_neighbour(g, g->values[named].producer, id, &n);
+    if (n.count && try_neighbours(s, g, id, n.node, 1, x)) return;
+    n.count = 0;
+    for (uint32_t k = 0; k < g->nodes[id].operand_count; k++)
+        add_neighbour(g, g->values[mpc_operand(g, &g->nodes[id], k)].producer, id, &n);
+    n.operands = n.count;
+    add_readers(g, id, &n);
+    for (uint32_t i = 0; i < n.count; i++)
+        if (try_neighbours(s, g, id, &n.node[i], 1, x)) return;
+    if (n.operands > 1 && try_neighbours(s, g, id, n.node, n.operands, x)) return;
+    x->kind = line && line->choice.rule ? MPC_BLOCK_RULE : MPC_BLOCK_NONE;
+}
+
+static void take_rule(const mpc_choice_line *line, mpc_explained *x) {
+    if (!line) return;
     x->rule[0] = '\0';
     if (line->choice.rule) snprintf(x->rule, sizeof x->rule, "%s", line->choice.rule);
-    if (v != MPC_NONE) x->blockers[x->blocker_count++] = v;
-    x->seconds = x->other == MPC_FMT_f32 ? line->choice.f32 : line->choice.low;
 }
 
 static bool put_terms(const mpc_choice *choice, json_t *all) {
@@ -49,12 +94,10 @@ bool mpc_explain_choice(mpc_session *s, const mpc_graph *g, mpc_node_id id, json
     if (!x.present) return true;
     const mpc_choice_line *line = s->plan_choices ? mpc_plan_choices_find(s->plan_choices, mpc_value_name(g, g->nodes[id].result_begin)) : NULL;
     bool weighed = s->plan_choices && mpc_plan_choices_solution(s->plan_choices)->present, ok = true;
-    if (line && line->choice.present) {
-        take_choice(g, line, &x);
-        ok = put_terms(&line->choice, all);
-    } else if (weighed && isfinite(x.seconds)) { /* class rules decided nothing here */
-        x.kind = *x.rule ? MPC_BLOCK_RULE : MPC_BLOCK_NONE;
-        x.blocker_count = 0;
+    if (line && line->choice.present) ok = put_terms(&line->choice, all);
+    if (weighed && isfinite(x.seconds)) { /* class rules decided nothing here */
+        take_rule(line, &x);
+        find_deciders(s, g, id, line, &x);
     }
     if (!isfinite(x.seconds)) ok = ok && json_object_set_new(all, "change", json_string("nothing: its type is f32 by a hard rule")) == 0;
     ok = ok && json_object_set_new(all, "alternative", json_string(mpc_format_get(x.other)->name)) == 0 &&

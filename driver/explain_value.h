@@ -19,6 +19,10 @@ void mpc_explain_unknown(const mpc_session *s, const mpc_graph *decided, const c
  * rule forbids it), step, target, blocked_by (price, rule, value), rule, blockers. Nothing for what isn't decided about. */
 bool mpc_explain_choice(mpc_session *s, const mpc_graph *decided, mpc_node_id id, json_t *all);
 void mpc_explain_print_choice(const json_t *all);
+/* Can a policy name this node and change its format? */
+bool mpc_explain_can_be_named(const mpc_graph *decided, mpc_node_id id);
+/* Does node `id` take the other format once all these neighbours have theirs, by the user's word? The model is assigned anew. */
+bool mpc_explain_flips(const mpc_session *s, const mpc_graph *decided, mpc_node_id id, const mpc_node_id *neighbours, uint32_t count);
 /* The graph after autocast, casts and masters as Graphviz text (explain_dot.c). */
 bool mpc_explain_dot(const mpc_graph *g, mpc_str *out);
 

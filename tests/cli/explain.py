@@ -37,7 +37,16 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
         after = json.loads(f.mpc("explain", "other.mpg", v["value"], "--json").out)
         check(after["stores"] == policy.split()[-2] and "policy" in after["why"], v["value"], policy, after)
         tried += 1
-    check(tried >= 4, tried)
+    check(tried >= 3, tried)
+
+    # the other format: its price, and what its type forbids
+    page = json.loads(f.mpc("explain", "tiny.mpg", "fc1", "--json", "--solver", "list").out)
+    check(page["alternative"] == "f32" and page["blocked_by"] == "rule" and page["rule"] == "N01", page)
+    check(isinstance(page["price"], float) and page["step"] > 0 and page["target"], page)
+    page = json.loads(f.mpc("explain", "tiny.mpg", "ce", "--json").out)
+    check(page["alternative"] == "bf16" and page["price"] is None and page["change"].startswith("nothing"), page)
+    text = f.mpc("explain", "tiny.mpg", "h", "--solver", "list").out
+    check("instead      f32: " in text and "decided by   fc1 (linear), which stores bf16: N43" in text, text)
 
     # listings
     graph = json.loads(f.mpc("dump-ir", "tiny.mpg", "--format", "json").out)
