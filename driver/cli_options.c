@@ -74,6 +74,8 @@ static const option_row OPTIONS[] = {
     {"--passes", "PIPELINE", TEXT, AT(passes), MPC_OPT_PASSES, "passes to run: @train,autocast{format=f16},..."},
     {"--load-plugin", "FILE.so", LIST, AT(plugins), MPC_OPT_MODEL | MPC_OPT_PASSES | MPC_OPT_PLUGIN,
      "plugin with more passes, solvers, cost models, ops or formats (repeatable)"},
+    {"--add-pass", "AFTER=PIPELINE", LIST, AT(added_passes), MPC_OPT_MODEL,
+     "more passes after a pass: grad=my-pass,dce (repeatable)"},
     {"--verify-each", NULL, FLAG, AT(verify_each), MPC_OPT_PASSES | MPC_OPT_IR, "check the graph after every pass"},
     {"--print-after", "PASS,...|*", TEXT, AT(print_after), MPC_OPT_PASSES, "the graph after these passes, to stderr"},
     {"--print-changed", NULL, FLAG, AT(print_changed), MPC_OPT_PASSES,
@@ -188,7 +190,7 @@ static bool check_pair(const option_row *row, const char *value) {
     return bad_value(row, value, row->value);
 }
 
-/* One argument that begins with "--"; *i moves past its value. */
+/* One argument that begins with "--", or -o for --out; *i moves past its value. */
 static bool take_option(mpc_options *o, const mpc_command *command, int argc, char **argv, int *i) {
     const char *arg = strcmp(argv[*i], "-o") == 0 ? "--out" : argv[*i];
     const char *equals = strchr(arg, '=');
@@ -221,6 +223,8 @@ static bool take_positional(mpc_options *o, const mpc_command *command, const ch
     return true;
 }
 
+static bool is_option(const char *arg) { return strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0; }
+
 bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv) {
     *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8};
     int count = 0;
@@ -228,8 +232,8 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         if (!only_positional && strcmp(arg, "--") == 0) only_positional = true;
-        else if (!only_positional && (strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0) ? !take_option(o, command, argc, argv, &i)
-                                                                : !take_positional(o, command, arg, &count))
+        else if (!only_positional && is_option(arg) ? !take_option(o, command, argc, argv, &i)
+                                                    : !take_positional(o, command, arg, &count))
             return false;
     }
     if (count >= command->positional_min) return true;
@@ -239,7 +243,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
-    mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames,
+    mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames, &o->added_passes,
                               &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }

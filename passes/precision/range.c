@@ -73,6 +73,12 @@ static mpc_interval as_float(mpc_interval a, mpc_format f, mpc_format low, const
     return both;
 }
 
+/* An input or a state, of which `a` is known. */
+static mpc_interval of_end(const analysis *an, mpc_value_id v, mpc_interval a) {
+    mpc_format f = mpc_value_format(an->g, v);
+    return mpc_format_is_float(f) ? as_float(a, f, an->options->low, NULL, true) : as_integer(a, f);
+}
+
 /* --- nodes --- */
 
 static void analyze_node(analysis *an, mpc_node_id id) {
@@ -84,6 +90,8 @@ static void analyze_node(analysis *an, mpc_node_id id) {
     r.narrow = mpc_format_is_low(an->options->low);
     for (uint32_t i = 0; i < n->operand_count; i++) an->in[i] = an->of[mpc_operand(g, n, i)];
     for (uint32_t i = 0; i < n->result_count; i++) out[i] = of_type(mpc_value_format(g, mpc_result(n, i)));
+    if (n->op == MPC_OP_state && an->options->states != NULL)
+        *out = of_end(an, n->result_begin, an->options->states[n->result_begin]);
     if (rule == NULL) return;
     rule(&r);
     bool exact = (mpc_node_op(g, id)->flags & MPC_OPF_EXACT) != 0;
@@ -107,9 +115,7 @@ static void analyze_inputs(analysis *an) {
     const mpc_graph *g = an->g;
     for (uint32_t i = 0; i < g->input_count; i++) {
         mpc_value_id v = g->inputs[i].value;
-        mpc_format f = mpc_value_format(g, v);
-        mpc_interval a = an->options->inputs != NULL ? an->options->inputs[i] : of_input(g, i);
-        an->of[v] = mpc_format_is_float(f) ? as_float(a, f, an->options->low, NULL, true) : as_integer(a, f);
+        an->of[v] = of_end(an, v, an->options->inputs != NULL ? an->options->inputs[i] : of_input(g, i));
     }
 }
 

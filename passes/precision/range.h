@@ -19,9 +19,10 @@ typedef struct mpc_interval {
 typedef struct mpc_range_options {
     mpc_format low; /* every value may also be stored in this format; none or f32: as typed */
     const mpc_interval *inputs; /* by input index; NULL: from the inputs' lo and hi, unknown where they have none */
+    const mpc_interval *states; /* by value, read for results of state nodes; NULL: unknown */
 } mpc_range_options;
 
-/* By value, in `arena`; NULL when out of memory. Parameters and other states are unknown. Bounds are rounded outwards, so they hold for
+/* By value, in `arena`; NULL when out of memory. Bounds are rounded outwards, so they hold for
  * every device that computes in f32 and rounds as the types say. */
 mpc_interval *mpc_range_analyze(const mpc_graph *g, const mpc_range_options *options, mpc_arena *arena);
 
