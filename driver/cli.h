@@ -30,6 +30,7 @@ typedef struct mpc_options {
     bool has_seed;
     uint64_t seed;
     mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */
+    mpc_text_list added_passes; /* AFTER=PIPELINE */
     mpc_text_list other_set; /* diff-ir --other: KEY=VALUE of B alone */
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
@@ -97,6 +98,10 @@ mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 
 /* Plugins of the command line into a context; false after diagnostics (plugins.c). */
 bool mpc_load_plugins(const mpc_cli *cli, mpc_context *ctx);
+/* --add-pass: pipelines after the passes that they name, in a pipeline's text (added_passes.c). */
+void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
+/* Each stands after a pass that exists; false after a diagnostic. */
+bool mpc_check_added_passes(const mpc_cli *cli, const mpc_context *ctx);
 /* A context with all built-in rules and the plugins, for commands without a model; NULL after diagnostics. */
 mpc_context *mpc_cli_context(mpc_cli *cli);
 

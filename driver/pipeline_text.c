@@ -57,7 +57,7 @@ static void optimizer(const mpc_session *s, mpc_str *out) {
     mpc_str_append(out, "}");
 }
 
-void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
+static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
     const mpc_train_config *t = s->train;
     if (stage == MPC_STAGE_PARSED) return;
     if (phase == MPC_PHASE_TRAIN) {
@@ -84,4 +84,13 @@ void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stag
     }
     if (stage >= MPC_STAGE_FUSED) mpc_str_append(out, ",fuse");
     if (stage >= MPC_STAGE_FINAL) mpc_str_append(out, ",schedule,memory");
+}
+
+void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
+    mpc_str text = {0};
+    own_passes(s, phase, stage, &text);
+    mpc_add_passes(&s->cli->options->added_passes, &text);
+    out->failed = out->failed || text.failed;
+    mpc_str_append(out, mpc_str_cstr(&text));
+    mpc_str_free(&text);
 }

@@ -75,6 +75,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         return false;
     }
     if (mpc_passes_register(s->ctx) != MPC_OK || !mpc_load_plugins(cli, s->ctx)) return false;
+    if (!mpc_check_added_passes(cli, s->ctx)) return false;
     s->profile = mpc_cost_target(s);
     if (!s->profile) return false;
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
