@@ -80,6 +80,8 @@ with tempfile.TemporaryDirectory(prefix="mpc-docs-") as folder:
     for path in [os.path.join(ROOT, "README.md")] + sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
         name = os.path.relpath(path, ROOT)
         check_links(name, read(name))
+        if name == "docs/writing-a-pass.md":
+            continue  # tests/plugins runs it, with the files that it writes
         for line in command_lines(read(name)):
             r = run(folder, shlex.split(line))
             check(r.returncode == 0, f"{name}: {line}: exit status {r.returncode}\n{r.stderr[-600:]}")
