@@ -3,6 +3,7 @@
  * forced. Only f32 values of nodes that are still open are forced: what the user wrote stands (N99). */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "passes/precision/precision.h"
 #include "passes/precision/range.h"
@@ -80,21 +81,19 @@ static void force_angle(forcing *f, const mpc_node *n) {
     force(f, v, text);
 }
 
-/* A literal that the low format loses keeps the op that takes it in f32. */
+/* A literal beyond the low format that becomes an element, as a mask's does. Other literals are the solvers' business: their op
+ * computes in f32, and what comes of it may be narrowed (mpc_constants_survive). */
 static void force_literal(forcing *f, mpc_node_id id) {
     char text[160];
     const mpc_graph *g = f->p->g;
     const mpc_node *n = &g->nodes[id];
-    bool pad = n->op == MPC_OP_pad;
-    if (!pad && mpc_node_op(g, id)->cls != MPC_CLASS_FOLLOW) return;
+    if (n->op != MPC_OP_pad && n->op != MPC_OP_where) return;
     for (uint32_t i = 0; i < n->operand_count; i++) {
-        const mpc_node *operand = mpc_producer(g, mpc_operand(g, n, i));
-        bool literal = operand != NULL && operand->op == MPC_OP_const && !f->p->fixed.operand[n->operand_begin + i];
-        if (!pad && !literal) continue;
-        double c = pad ? mpc_attr_float(g, n, "value") : mpc_attr_float(g, operand, "value");
-        const char *what = mpc_constant_loss(c, f->p->low);
-        if (what == NULL) continue;
-        snprintf(text, sizeof text, "f32: the constant %g %s in %s (N45)", c, what, f->name);
+        const mpc_node *operand = n->op == MPC_OP_pad ? n : mpc_producer(g, mpc_operand(g, n, i));
+        if (operand == NULL || (operand != n && operand->op != MPC_OP_const)) continue;
+        double c = mpc_attr_float(g, operand, "value");
+        if (fabs(c) <= mpc_numfmt_max(f->low) || isinf(c)) continue;
+        snprintf(text, sizeof text, "f32: the constant %g overflows in %s (N45)", c, f->name);
         force(f, mpc_result(n, 0), text);
         return;
     }
@@ -140,14 +139,21 @@ static mpc_sym forced_result(const mpc_plan *p, const mpc_node *n) {
     return 0;
 }
 
+/* A solver that was told of the evidence has kept f32 by itself, and leaves it to this file to say why. */
+static bool cites_range(const mpc_plan *p, mpc_node_id id) {
+    return p->why[id] != 0 && strstr(mpc_sym_text(p->g->ctx, p->why[id]), "(range)") != NULL;
+}
+
 mpc_decision mpc_range_keep(mpc_plan *p, mpc_node_id id, mpc_decision d) {
     const mpc_node *n = &p->g->nodes[id];
-    mpc_sym operand = mpc_format_is_low(d.operand) ? forced_operand(p, n) : 0;
-    mpc_sym result = mpc_format_is_low(d.result) ? forced_result(p, n) : 0;
-    bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW;
-    if (view && (operand != 0 || result != 0)) operand = result = operand != 0 ? operand : result;
-    if (operand != 0) d.operand = MPC_FMT_f32;
-    if (result != 0) d.result = MPC_FMT_f32;
-    if (result != 0 || operand != 0) p->why[id] = result != 0 ? result : operand;
+    mpc_sym operand = forced_operand(p, n), result = forced_result(p, n);
+    bool low_operand = operand != 0 && mpc_format_is_low(d.operand);
+    bool low_result = result != 0 && mpc_format_is_low(d.result);
+    bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW; /* one format for all that it moves */
+    if (!low_operand && !low_result && !cites_range(p, id)) return d;
+    if (low_operand || (view && low_result)) d.operand = MPC_FMT_f32;
+    if (low_result || (view && low_operand)) d.result = MPC_FMT_f32;
+    if (low_result || (!low_operand && result != 0)) p->why[id] = result;
+    else if (operand != 0) p->why[id] = operand;
     return d;
 }
