@@ -48,6 +48,40 @@ static void replacements(void) {
     close_session(&s);
 }
 
+/* Policies from the command line come after those of the file; a level is a solver, and --solver is nearer. */
+static void policies(void) {
+    static const mpc_override o[] = {
+        {false, "policy.\"h\"", "f32"}, {false, "policy.linear", "bf16"}, {false, "policy.agree", "[\"fc1\", \"h*\"]"}, {false, "policy.level", "O2"}};
+    session s;
+    open_text(&s, "m.mpg", text, o, sizeof o / sizeof *o);
+    if (!s.model) show_diagnostics(s.diags, s.sources);
+    CHECK(s.model != NULL);
+    if (!s.model) return;
+    CHECK_STR(mpc_model_train(s.model)->solver, "O2");
+    CHECK(strncmp(mpc_model_agreements(s.model), "fc1|h*@", 7) == 0);
+    mpc_graph *g = elaborate(&s, MPC_PHASE_TRAIN, 2);
+    CHECK(g != NULL);
+    for (mpc_node_id i = 0; g && i < g->node_count; i++) {
+        const mpc_node *n = &g->nodes[i];
+        if (n->op == MPC_OP_linear) CHECK(mpc_attr_format(g, n, "prec") == MPC_FMT_bf16);
+        if (n->op == MPC_OP_relu) CHECK(mpc_attr_format(g, n, "prec") == MPC_FMT_f32);
+    }
+    mpc_graph_destroy(g);
+    mpc_str out = {0};
+    mpc_model_print_config(s.model, true, &out);
+    CHECK(strstr(mpc_str_cstr(&out), "    agree = [\"fc1\", \"h*\"]") && strstr(mpc_str_cstr(&out), "    solver = O2  # --set policy.level=O2\n"));
+    mpc_str_free(&out);
+    close_session(&s);
+    static const mpc_override nearer[] = {{false, "solver", "list"}};
+    static const char level[] = "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }\npolicy { level = O1 }\n";
+    open_text(&s, "m.mpg", level, nearer, 1);
+    CHECK(s.model && strcmp(mpc_model_train(s.model)->solver, "list") == 0);
+    close_session(&s);
+    open_text(&s, "m.mpg", level, NULL, 0);
+    CHECK(s.model && strcmp(mpc_model_train(s.model)->solver, "O1") == 0);
+    close_session(&s);
+}
+
 static void defaults(void) {
     session s;
     open_text(&s, "m.mpg", "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }", NULL, 0);
@@ -110,6 +144,7 @@ int main(void) {
     replacements();
     defaults();
     config();
+    policies();
     refused(false, "learning_rate", "3e-4",
             "error[E301]: train has no key `learning_rate`\n  --> --set learning_rate=3e-4\n"
             "help: the learning rate is an argument of the optimizer: --set optimizer.lr=3e-4\n");
@@ -120,5 +155,9 @@ int main(void) {
     refused(false, "batchh", "3", "did you mean --set batch=3?");
     refused(true, "widht", "3", "did you mean --const width=3?");
     refused(false, "monitor", "valid.accuracy", "the model has no metric or loss `accuracy`");
+    refused(false, "policy.lineer", "f32", "did you mean `linear`?");
+    refused(false, "policy.linear", "f64", "E014");
+    refused(false, "policy.level", "O7", "`level` is O0");
+    refused(false, "policy.\"h", "f32", "--set 'policy.\"head.**\"=f32'");
     return check_result();
 }
