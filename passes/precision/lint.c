@@ -27,8 +27,7 @@ mpc_format mpc_lint_stored(const mpc_graph *g, mpc_value_id v) {
 const mpc_node *mpc_lint_origin_of(const mpc_graph *g, mpc_value_id v) {
     const mpc_node *n = mpc_producer(g, v);
     while (n != NULL && n->operand_count == 1 &&
-           (n->op == MPC_OP_cast || n->op == MPC_OP_stop_gradient ||
-            mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
+           (n->op == MPC_OP_cast || n->op == MPC_OP_stop_gradient || mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW))
         n = mpc_producer(g, mpc_operand(g, n, 0));
     return n;
 }
@@ -75,7 +74,7 @@ bool mpc_lint_kept(const mpc_graph *g, mpc_node_id id, const char *rule) {
 
 void mpc_findings_free(mpc_findings *f) { mpc_array_free(f); }
 
-static const mpc_lint_rule rules[] = {mpc_lint_literals, mpc_lint_whole_numbers, mpc_lint_range,   mpc_lint_profile,
+static const mpc_lint_rule rules[] = {mpc_lint_literals, mpc_lint_whole_numbers, mpc_lint_range,    mpc_lint_profile,
                                       mpc_lint_exp,      mpc_lint_vanished,      mpc_lint_log_odds, mpc_lint_angle};
 
 mpc_status mpc_lint(const mpc_graph *g, mpc_format low, const mpc_observations *seen, mpc_arena *arena,

@@ -1,5 +1,5 @@
-/* The rules of `mpc lint`. Each compares what a value is (a literal, an interval, a pattern of nodes) with the format it
- * is stored in; a value that the assignment keeps in f32 is no hazard, and is reported only where the source can be
+/* The rules of `mpc lint`. Each compares what a value is (a literal, an interval, a pattern of nodes) with the format
+ * it is stored in; a value that the assignment keeps in f32 is no hazard, and is reported only where the source can be
  * written better. */
 #include <math.h>
 #include <string.h>
@@ -41,14 +41,16 @@ static void add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *w
     bool overflow = strcmp(what, "overflows") == 0;
     const char *then = kept ? ", so the op stays f32" : overflow ? ": an infinity from then on" : "";
     bool eps = strcmp(what, "becomes 0") == 0 && (n->op == MPC_OP_add || n->op == MPC_OP_maximum);
-    mpc_lint_add(l, (mpc_finding){.code = overflow ? "W180" : "W181",
-                                  .rule = overflow && n->op == MPC_OP_where ? "N20" : eps ? "N32" : "N45",
-                                  .node = id,
-                                  .kept_f32 = kept,
-                                  .what = mpc_lint_text(l, "the literal %g %s in %s, the format of `%s` (%s)%s", c, what,
-                                                        name_of(f), value_name(l, id),
-                                                        mpc_op_get(l->g->ctx, n->op)->name, then),
-                                  .fix = advice(l, n, what, f)});
+    mpc_lint_add(
+        l, (mpc_finding){.code = overflow ? "W180" : "W181",
+                         .rule = overflow && n->op == MPC_OP_where ? "N20"
+                                 : eps                             ? "N32"
+                                                                   : "N45",
+                         .node = id,
+                         .kept_f32 = kept,
+                         .what = mpc_lint_text(l, "the literal %g %s in %s, the format of `%s` (%s)%s", c, what,
+                                               name_of(f), value_name(l, id), mpc_op_get(l->g->ctx, n->op)->name, then),
+                         .fix = advice(l, n, what, f)});
 }
 
 /* x + c where every x is so large that c is below half a step of its format. */
@@ -60,13 +62,15 @@ static void look_for_absorbed(mpc_lint_run *l, mpc_node_id id, uint32_t i, doubl
     double least = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
     if (!isfinite(least) || mpc_lint_stored(l->g, x) != f) return;
     if (fabs(c) >= ldexp(least, -mpc_format_get(f)->fmt.fraction_bits - 2)) return;
-    mpc_lint_add(l, (mpc_finding){.code = "W181",
-                                  .rule = "N32",
-                                  .node = id,
-                                  .what = mpc_lint_text(l, "%g is lost beside values of %g and more in %s: `%s` is what it "
-                                                           "was before",
-                                                        c, least, name_of(f), value_name(l, id)),
-                                  .fix = "leave it out, or add it before the larger term"});
+    mpc_lint_add(l,
+                 (mpc_finding){.code = "W181",
+                               .rule = "N32",
+                               .node = id,
+                               .what = mpc_lint_text(l,
+                                                     "%g is lost beside values of %g and more in %s: `%s` is what it "
+                                                     "was before",
+                                                     c, least, name_of(f), value_name(l, id)),
+                               .fix = "leave it out, or add it before the larger term"});
 }
 
 static bool takes_literals(const mpc_lint_run *l, mpc_node_id id) {
@@ -97,8 +101,7 @@ void mpc_lint_literals(mpc_lint_run *l, mpc_node_id id) {
     for (uint32_t i = 0; takes_literals(l, id) && i < n->operand_count; i++) {
         if (!literal_of(l, n, i, &c)) continue;
         look_at_literal(l, id, c);
-        if (n->operand_count == 2)
-            look_for_absorbed(l, id, i, c, mpc_lint_stored(l->g, mpc_result(n, 0)));
+        if (n->operand_count == 2) look_for_absorbed(l, id, i, c, mpc_lint_stored(l->g, mpc_result(n, 0)));
     }
 }
 
@@ -115,13 +118,14 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
     l->told[v] = true;
     if (told) return;
-    mpc_lint_add(l, (mpc_finding){.code = "W182",
-                                  .rule = "N44",
-                                  .node = id,
-                                  .what = mpc_lint_text(l, "`%s` holds whole numbers up to %g in %s, which is exact only to %g",
-                                                        value_name(l, id), most, name_of(f), mpc_exact_integers(f)),
-                                  .fix = "keep ids, positions and counts as integers, or write cast(..., f32) and "
-                                         "narrow what comes of them"});
+    mpc_lint_add(
+        l, (mpc_finding){.code = "W182",
+                         .rule = "N44",
+                         .node = id,
+                         .what = mpc_lint_text(l, "`%s` holds whole numbers up to %g in %s, which is exact only to %g",
+                                               value_name(l, id), most, name_of(f), mpc_exact_integers(f)),
+                         .fix = "keep ids, positions and counts as integers, or write cast(..., f32) and "
+                                "narrow what comes of them"});
 }
 
 /* --- ranges (N40, N46) --- */
@@ -242,7 +246,8 @@ void mpc_lint_vanished(mpc_lint_run *l, mpc_node_id id) {
     mpc_finding found = {.code = "W185", .rule = "N32", .node = id};
     if (a.lo == 0 && a.hi == 0) found.what = mpc_lint_text(l, "the operand of `%s` is 0", op);
     else if (a.lo > 0 && mpc_numfmt_round(fmt, a.lo) == 0)
-        found.what = mpc_lint_text(l, "%g keeps the operand of `%s` off 0, and is 0 itself in %s", a.lo, op, name_of(f));
+        found.what =
+            mpc_lint_text(l, "%g keeps the operand of `%s` off 0, and is 0 itself in %s", a.lo, op, name_of(f));
     found.fix = "put `@f32` before the statements that make and use it, or take a larger eps";
     mpc_lint_add(l, found);
 }
@@ -266,8 +271,9 @@ void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
     mpc_lint_add(l, (mpc_finding){.code = "W186",
                                   .rule = softmax ? "N11" : "N13",
                                   .node = id,
-                                  .what = mpc_lint_text(l, "`%s` rounds to exactly 0 or 1 in %s, where its logarithm is "
-                                                           "infinite",
+                                  .what = mpc_lint_text(l,
+                                                        "`%s` rounds to exactly 0 or 1 in %s, where its logarithm is "
+                                                        "infinite",
                                                         mpc_value_name(l->g, mpc_result(p, 0)), name_of(f)),
                                   .fix = softmax ? "write log_softmax(x), or cross_entropy(x, labels) for a loss"
                                                  : "write bce_with_logits(z, target) for a loss, -softplus(-z) for "
@@ -288,7 +294,7 @@ void mpc_lint_angle(mpc_lint_run *l, mpc_node_id id) {
     mpc_lint_add(l, (mpc_finding){.code = "W187",
                                   .rule = "N41",
                                   .node = id,
-                                  .what = mpc_lint_text(l, "an angle of up to %g in %s, which has steps of %g there", most,
-                                                        name_of(f), ldexp(1, ilogb(most) - bits)),
+                                  .what = mpc_lint_text(l, "an angle of up to %g in %s, which has steps of %g there",
+                                                        most, name_of(f), ldexp(1, ilogb(most) - bits)),
                                   .fix = "compute positions times frequencies, sin and cos in an `@f32 { }` region"});
 }

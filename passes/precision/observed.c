@@ -159,7 +159,8 @@ mpc_status mpc_observations_parse(mpc_observations *o, const char *text, const c
         number++;
         if (line.failed) status = mpc_error(sink, "E901", "out of memory");
         else if (number == 1 ? strcmp(mpc_str_cstr(&line), HEAD) != 0 : number > 2 && !read_line(o, line.data))
-            status = mpc_error(sink, "E155", "%s:%u: this is no line of a profile that `mpc profile` wrote", file, number);
+            status =
+                mpc_error(sink, "E155", "%s:%u: this is no line of a profile that `mpc profile` wrote", file, number);
     }
     if (status == MPC_OK && number < 2) status = mpc_error(sink, "E155", "%s: this is no profile", file);
     mpc_str_free(&line);

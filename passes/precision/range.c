@@ -45,9 +45,7 @@ static void widen(mpc_interval *a, double relative, double absolute) {
     if (isfinite(a->hi)) a->hi += fabs(a->hi) * relative + absolute;
 }
 
-static double rounded(double x, mpc_format f) {
-    return f == MPC_FMT_f64 ? x : mpc_round_to(f, (double)(float)x);
-}
+static double rounded(double x, mpc_format f) { return f == MPC_FMT_f64 ? x : mpc_round_to(f, (double)(float)x); }
 
 static void round_into(mpc_interval *a, mpc_format f) {
     a->lo = rounded(a->lo, f);

@@ -81,8 +81,8 @@ static void force_angle(forcing *f, const mpc_node *n) {
     force(f, v, text);
 }
 
-/* A literal beyond the low format that becomes an element, as a mask's does. Other literals are the solvers' business: their op
- * computes in f32, and what comes of it may be narrowed (mpc_constants_survive). */
+/* A literal beyond the low format that becomes an element, as a mask's does. Other literals are the solvers' business:
+ * their op computes in f32, and what comes of it may be narrowed (mpc_constants_survive). */
 static void force_literal(forcing *f, mpc_node_id id) {
     char text[160];
     const mpc_graph *g = f->p->g;

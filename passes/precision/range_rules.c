@@ -123,7 +123,7 @@ static void range_sqrt(mpc_range_op *r) {
 static void range_rsqrt(mpc_range_op *r) {
     mpc_interval a = r->in[0];
     r->out[0].nan = a.nan || a.lo < 0;
-    if (!(a.lo > 0)) return; /* 1 / sqrt(-0) is -infinity */
+    if (!(a.lo > 0)) return;                   /* 1 / sqrt(-0) is -infinity */
     r->out[0].lo = (1 - 0x1p-22) / sqrt(a.hi); /* the root is rounded, then its reciprocal */
     r->out[0].hi = (1 + 0x1p-22) / sqrt(a.lo);
     r->floor = 0;
@@ -285,9 +285,7 @@ static double along(const mpc_range_op *r) {
     return (double)type_of_operand(r, 0)->dims[mpc_attr_int(r->g, r->n, "axis")];
 }
 
-static void range_softmax(mpc_range_op *r) {
-    within(r, 0, 1, r->in[0].nan || mpc_interval_may_be_infinite(r->in[0]));
-}
+static void range_softmax(mpc_range_op *r) { within(r, 0, 1, r->in[0].nan || mpc_interval_may_be_infinite(r->in[0])); }
 
 /* y * (dy - sum(y * dy)) */
 static void range_softmax_grad(mpc_range_op *r) {

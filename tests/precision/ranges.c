@@ -105,8 +105,7 @@ static void check_graph(const mpc_graph *g, rounding how, const mpc_tensor *inpu
     mpc_tensor *values = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *values);
     for (uint32_t i = 0; i < g->input_count; i++) known[i] = hull(&inputs[i]);
     mpc_eval_options options = {.after = round_some, .user = &how};
-    const mpc_interval *range =
-        mpc_range_analyze(g, &(mpc_range_options){.low = how.low, .inputs = known}, arena);
+    const mpc_interval *range = mpc_range_analyze(g, &(mpc_range_options){.low = how.low, .inputs = known}, arena);
     CHECK(range != NULL && mpc_evaluate(g, inputs, no_state, NULL, &options, arena, values) == MPC_OK);
     for (mpc_value_id v = 0; range != NULL && v < g->value_count; v++) {
         int64_t at = first_outside(range[v], &values[v]);
