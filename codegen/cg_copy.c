@@ -120,13 +120,17 @@ static void narrow(mpc_copy_side *s, const int64_t *start, const int64_t *dims) 
     s->at.byte_offset += (uint64_t)offset * mpc_format_get(s->format)->bytes;
 }
 
+static bool is_empty(const mpc_cg *cg, mpc_value_id v) {
+    return mpc_type_elements(mpc_value_type(cg->g, v)) == 0;
+}
+
 static void copy_parts(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *emitter) {
     int64_t axis = mpc_attr_int(cg->g, n, "axis"), start[MPC_MAX_RANK] = {0};
     mpc_launch *launch = NULL;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_copy_side from = side_of(cg, mpc_operand(cg->g, n, i)), to = side_of(cg, mpc_result(n, 0));
         narrow(&to, start, from.layout.dims);
-        emitter->move(cg, n, &from, &to, &launch);
+        if (!is_empty(cg, mpc_operand(cg->g, n, i))) emitter->move(cg, n, &from, &to, &launch);
         start[axis] += from.layout.dims[axis];
     }
 }
@@ -174,6 +178,7 @@ void mpc_copy_emit_fill(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *e
 
 void mpc_copy_emit_view(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *emitter) {
     mpc_launch *launch = NULL;
+    if (is_empty(cg, mpc_result(n, 0))) return;
     if (n->op == MPC_OP_concat) {
         copy_parts(cg, n, emitter);
         return;
@@ -188,7 +193,7 @@ void mpc_copy_emit_view(mpc_cg *cg, const mpc_node *n, const mpc_copy_emitter *e
             mpc_cg_fail(cg, "%s can't be copied", mpc_value_name(cg->g, mpc_result(n, 0)));
         from.at.byte_offset += (uint64_t)(from.layout.offset - offset) * mpc_format_get(from.format)->bytes;
     }
-    emitter->move(cg, n, &from, &to, &launch);
+    if (!is_empty(cg, mpc_operand(cg->g, n, 0))) emitter->move(cg, n, &from, &to, &launch);
 }
 
 static const mpc_copy_emitter c_emitter = {copy, fill};

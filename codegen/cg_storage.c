@@ -65,7 +65,8 @@ mpc_pointer mpc_cg_pointer(mpc_cg *cg, mpc_value_id v) {
     mpc_strided layout;
     int64_t stride;
     mpc_pointer p = mpc_cg_layout(cg, v, &layout);
-    if (mpc_cg_ok(cg) && (!mpc_strided_collapse(&layout, 0, layout.rank, &stride) || stride != 1))
+    bool empty = mpc_type_elements(mpc_value_type(cg->g, v)) == 0;
+    if (mpc_cg_ok(cg) && !empty && (!mpc_strided_collapse(&layout, 0, layout.rank, &stride) || stride != 1))
         mpc_cg_fail(cg, "value %s is a strided view where a dense one is needed", mpc_value_name(cg->g, v));
     return p;
 }

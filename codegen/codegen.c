@@ -135,13 +135,21 @@ static const kind_rule cuda_rules[] = {{MPC_KIND_STRUCT, mpc_cuda_fill},  {MPC_K
                                        {MPC_KIND_COMPOSITE, mpc_cuda_attention}};
 _Static_assert(sizeof cuda_rules == sizeof kind_rules + sizeof *kind_rules, "CUDA keeps attention, and has every rule of C");
 
+/* Views that are other names, and results without elements. */
+static bool needs_nothing(const mpc_cg *cg, const mpc_node *n) {
+    if (mpc_cg_is_free_view(cg, n)) return true;
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (mpc_type_elements(mpc_value_type(cg->g, mpc_result(n, i))) > 0) return false;
+    return true;
+}
+
 static void emit_node(mpc_cg *cg, mpc_node_id id) {
     const mpc_node *n = &cg->g->nodes[id];
     const mpc_op *op = mpc_node_op(cg->g, id);
     bool cuda = cg->target == MPC_TARGET_CUDA;
     const kind_rule *rules = cuda ? cuda_rules : kind_rules;
     size_t count = cuda ? sizeof cuda_rules / sizeof *cuda_rules : sizeof kind_rules / sizeof *kind_rules;
-    if (mpc_cg_is_free_view(cg, n)) return;
+    if (needs_nothing(cg, n)) return;
     for (size_t i = 0; i < count; i++)
         if (rules[i].kind == op->kind) {
             rules[i].emit(cg, n);
@@ -151,15 +159,15 @@ static void emit_node(mpc_cg *cg, mpc_node_id id) {
                 mpc_value_name(cg->g, mpc_result(n, 0)));
 }
 
-static bool only_views(const mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
+static bool none_needs_code(const mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
-        if (!mpc_cg_is_free_view(cg, &cg->g->nodes[nodes[i]])) return false;
+        if (!needs_nothing(cg, &cg->g->nodes[nodes[i]])) return false;
     return true;
 }
 
 static void emit_group(mpc_cg *cg, const mpc_node_id *nodes, uint32_t count) {
     mpc_space space;
-    if (only_views(cg, nodes, count)) return;
+    if (none_needs_code(cg, nodes, count)) return;
     bool loop = mpc_space_takes(cg->g, nodes[0]) && (count > 1 || mpc_space_build(cg->g, nodes, count, &space));
     if (loop) {
         mpc_cg_loop(cg, nodes, count);

@@ -228,6 +228,20 @@ static void zeros(maker *m) {
     }
 }
 
+static void empties(maker *m) {
+    for (uint32_t f = 0; f < 3; f++) {
+        operand none = of(floats[f], DIMS(5, 0, 3)), some = of(floats[f], DIMS(5, 2, 3));
+        add(m, MPC_OP_slice, &some, 1, (mpc_attr_arg[]){INTS("start", 0, 1, 0), INTS("stop", 5, 1, 3)}, 2);
+        add(m, MPC_OP_concat, (operand[]){some, none, some}, 3, (mpc_attr_arg[]){MPC_A_INT("axis", 1)}, 1);
+        add(m, MPC_OP_transpose, &none, 1, (mpc_attr_arg[]){INTS("perm", 2, 0, 1)}, 1);
+        add(m, MPC_OP_pad, &none, 1, (mpc_attr_arg[]){INTS("before", 0, 1, 0), INTS("after", 0, 2, 0)}, 2);
+        add(m, MPC_OP_add, (operand[]){none, none}, 2, NULL, 0);
+        add(m, MPC_OP_sum, &none, 1, (mpc_attr_arg[]){INTS("axes", 1)}, 1);
+        add(m, MPC_OP_sum, &none, 1, (mpc_attr_arg[]){INTS("axes", 2)}, 1);
+        add(m, MPC_OP_max, &none, 1, (mpc_attr_arg[]){INTS("axes", 2)}, 1);
+    }
+}
+
 typedef struct conv_shape {
     int64_t n, h, w, c, kh, kw, out, stride, pad, dilation, groups;
 } conv_shape;
@@ -304,7 +318,7 @@ typedef struct group {
 } group;
 
 static const group groups[] = {{"rows", rows},         {"long_rows", long_rows}, {"axes", axes},
-                               {"broadcasts", broadcasts}, {"specials", specials}, {"zeros", zeros},   {"convs", convs},
+                               {"broadcasts", broadcasts}, {"specials", specials}, {"zeros", zeros}, {"empties", empties},   {"convs", convs},
                                {"attentions", attentions}, {"products", products}};
 
 static void print_diag(void *user, const mpc_diag *diag) {
