@@ -4,8 +4,8 @@
  * (bench/measure.c). An efficiency
  * is a share of what this machine was seen to do, not of its data sheet. Naming a precision twice shows the A/A spread.
  *
- *   step [--cpu] [--profile] [--limits] FILE.mpg PRECISION... [-- options of `mpc train`]
- *   e.g. step bench/mlp1024.mpg f32 bf16 -- --threads 1 --batch 512
+ *   step [--cpu] [--profile] [--limits] FILE.mpg PRECISION[:SOLVER]... [-- options of `mpc train`]
+ *   e.g. step bench/mlp1024.mpg f32 bf16 bf16:list-pytorch -- --threads 1 --batch 512
  *
  * --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
  * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
@@ -20,7 +20,7 @@
 #include "base/rng.h"
 #include "bench/bench.h"
 
-enum { MAX_PRECISIONS = 4, ROUNDS = 9, MAX_STEPS = 200 };
+enum { MAX_PRECISIONS = 8, ROUNDS = 9, MAX_STEPS = 200 };
 
 double bench_now(const bench_clock *clock) {
     struct timespec t;
@@ -40,7 +40,8 @@ static double median(double *values, size_t n) {
 }
 
 typedef struct bench_case { /* one precision */
-    const char *precision;
+    const char *name; /* "bf16:list" */
+    char precision[8];
     mpc_options options;
     mpc_cli cli;
     mpc_session session;
@@ -87,8 +88,11 @@ static void fill_inputs(mpc_step *step) {
 }
 
 static void open_case(bench_case *c, char *file, int extra_count, char **extra) {
-    char *argv[32] = {"mpc", "train", file, "--precision", (char *)(uintptr_t)c->precision};
+    char *argv[32] = {"mpc", "train", file, "--precision", c->precision};
     int argc = 5;
+    const char *solver = strchr(c->name, ':');
+    snprintf(c->precision, sizeof c->precision, "%.*s", (int)strcspn(c->name, ":"), c->name);
+    if (solver) argv[argc++] = "--solver", argv[argc++] = (char *)(uintptr_t)(solver + 1);
     for (int i = 0; i < extra_count && argc < 31; i++) argv[argc++] = extra[i];
     if (!mpc_options_parse(&c->options, mpc_command_find("train"), argc - 2, argv + 2)) exit(2);
     static mpc_diag_printer printer;
@@ -129,7 +133,7 @@ static double time_steps(bench_case *c, int steps) {
 
 static void report(bench_case *cases, int count, double bandwidth) {
     printf("%s time, memory %.1f GB/s\n", cases[0].clock.processor ? "processor" : "wall", bandwidth * 1e-9);
-    printf("%-10s %7s %10s %10s %10s %10s %8s %8s\n", "precision", "threads", "ms/step", "best", "GFLOP/s", "peak",
+    printf("%-18s %7s %10s %10s %10s %10s %8s %8s\n", "precision", "threads", "ms/step", "best", "GFLOP/s", "peak",
            "eff", "ratio");
     double base = 0;
     for (int i = 0; i < count; i++) {
@@ -137,9 +141,9 @@ static void report(bench_case *cases, int count, double bandwidth) {
         double flops, lowest = floor_of(c->step->program, c->peak, bandwidth, &flops);
         double t = median(cases[i].seconds, ROUNDS), best = c->seconds[0];
         if (i == 0) base = t;
-        printf("%-10s %7u %10.3f %10.3f %10.1f %10.1f %8.2f %8.2f\n", c->precision, c->clock.threads, t * 1e3,
+        printf("%-18s %7u %10.3f %10.3f %10.1f %10.1f %8.2f %8.2f\n", c->name, c->clock.threads, t * 1e3,
                best * 1e3, flops / t * 1e-9, c->peak * 1e-9, lowest / t, base / t);
-        printf("%-10s spread %.0f %% (to %.3f ms), floor %.3f ms, %u launches, best over best %.2f\n", "",
+        printf("%-18s spread %.0f %% (to %.3f ms), floor %.3f ms, %u launches, best over best %.2f\n", "",
                100 * (c->seconds[ROUNDS - 1] / best - 1), c->seconds[ROUNDS - 1] * 1e3, lowest * 1e3,
                c->step->program->launch_count, cases[0].seconds[0] / best);
     }
@@ -178,9 +182,9 @@ int main(int argc, char **argv) {
     }
     static bench_case cases[MAX_PRECISIONS];
     int i = first + 1;
-    for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].precision = argv[i];
+    for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].name = argv[i];
     if (count == 0) {
-        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] FILE.mpg PRECISION... [-- options of mpc train]\n");
+        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
         return 2;
     }
     for (int k = 0; k < count; k++) {
@@ -197,7 +201,7 @@ int main(int argc, char **argv) {
     measure(cases, count);
     report(cases, count, bandwidth);
     for (int k = 0; k < count && profile; k++) {
-        printf("\n%s\n", cases[k].precision);
+        printf("\n%s\n", cases[k].name);
         restart(&cases[k]);
         bench_profile(cases[k].step, cases[k].peak, bandwidth);
     }

@@ -65,14 +65,15 @@ static bool compare_one(comparison *c, compared *row) {
 
 static bool compare_all(comparison *c) {
     mpc_sink *sink = &c->session->cli->sink, own = *sink;
-    bool ok = true;
+    bool ok = true, muted = false;
     for (uint32_t i = 0; i < c->count && ok; i++) {
         c->rows[i].solver = mpc_solver_at(i);
         ok = compare_one(c, &c->rows[i]);
+        muted = muted || ok;
         if (ok) sink->emit = drop;
     }
     *sink = own;
-    if (!ok) mpc_error(c->session->sink, "E105", "a solver failed on this model; `--solver NAME` shows why");
+    if (!ok && muted) mpc_error(c->session->sink, "E105", "a solver failed on this model: `--solver NAME` shows why");
     const mpc_solution *found = mpc_plan_choices_solution(c->choices);
     if (found->present) c->bound = found->bound;
     return ok;
