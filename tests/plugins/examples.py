@@ -105,6 +105,38 @@ def softsign(folder):
     ran(r, "eval")
 
 
+def more_ops(folder):
+    """Ops of both kinds in a model: with attributes, two results, and a gradient by expansion."""
+    text = MODEL.replace("softsign(linear(image, 32) as hidden)", "cube(linear(image, 32) as hidden)")
+    text = text.replace("    loss ce", "    [wide, total] = SPREAD\n    loss ce").replace("    metric", "    loss width = wide * 0.01 + total * 0.001\n    metric")
+    data = os.path.join(ROOT, "examples", "data")
+    losses = {}
+    for call in ("spread(logits, axis = 1, by = 0.5)", "spread(logits, axis = 1)"):
+        model = write(folder, "more.mpg", text.replace("SPREAD", call).replace("[wide, total]", "wide, total").replace("DATA", data))
+        r = mpc("dump-ir", model, "--set", "precision=bf16", *plugin("more_ops"))
+        ran(r, call)
+        scaled = lines(r.stdout, r"%spread = mul\(%spread\.sub, %spread\.const\)") and lines(r.stdout, r"%spread\.const = const\(\) \{value=0\.5\}")
+        check(bool(scaled) == ("by" in call), "by is an attribute with a default", r.stdout)  # `grad` has expanded it
+        r = mpc("dump-ir", model, "--stage", "parsed", *plugin("more_ops"))
+        check(("by=0.5" in r.stdout) == ("by" in call) and "spread(%head) {axis=1" in r.stdout, r.stdout)
+        r = mpc("dump-ir", model, "--set", "precision=bf16", *plugin("more_ops"))
+        check(lines(r.stdout, r"= cube\(%hidden\) : bf16"), r.stdout)
+        for device in ("ref", "cpu"):
+            out = os.path.join(folder, "more-" + device)
+            r = mpc("train", model, "--out", out, "--overwrite", "--device", device, "--set", "eval_every=100 steps", *plugin("more_ops"))
+            if not ran(r, "train", device):
+                return
+            with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as log:
+                losses[device] = [record["loss"] for record in map(json.loads, log) if record["type"] == "step"]
+        check(losses["cpu"][-1] < losses["cpu"][0], "nothing is learnt:", losses)
+        check(all(abs(a - b) < 1e-4 for a, b in zip(losses["ref"], losses["cpu"])), "devices differ:", losses)
+    for call, code, message in (("spread(logits)", "E012", "spread needs `axis`"), ("spread(logits, axis = 7)", "E021", "axis 7 of rank 2 does not exist"),
+                                ("spread(logits, axis = 1, bye = 2)", "E011", "did you mean `by`"), ("cube(logits, 1)", "E013", "")):
+        model = write(folder, "more.mpg", text.replace("SPREAD", call).replace("[wide, total]", "wide, total").replace("DATA", data))
+        r = mpc("dump-ir", model, *plugin("more_ops"))
+        check(r.returncode == 1 and code in r.stderr and message in r.stderr, call, r.stderr)
+
+
 def wide_small(folder):
     for rows, format in ((4, "f32"), (512, "bf16")):
         graph = write(folder, "wide.mpir", LINEAR.format(rows=rows, inner=16, columns=16, op="tanh"))
@@ -155,6 +187,6 @@ def toy_npu(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="mpc-plugins-") as where:
-    for part in (double_add, softsign, wide_small, formats, toy_npu):
+    for part in (double_add, softsign, more_ops, wide_small, formats, toy_npu):
         part(where)
 result()
