@@ -88,6 +88,7 @@ static double price_cast(const mover *m, mpc_value_id v, mpc_format from, mpc_fo
 
 static side side_of_variable(mover *m, uint32_t variable) {
     const mpc_variable *x = &m->l->variables[variable];
+    if (x->sunk) return AT_SINK;
     if (x->pinned == MPC_FMT_none) return x->label == m->to[0] ? AT_SOURCE : new_side(m);
     for (uint32_t i = 0; i < m->to_count; i++)
         if (x->pinned == m->to[i]) return AT_SOURCE;
@@ -188,9 +189,11 @@ static void read_value(mover *m, mpc_value_id v, const mpc_reading *r) {
         bool moved = false;
         for (uint32_t i = 0; i < m->to_count; i++) moved = moved || r->format == m->to[i];
         read_as(m, v, r, moved ? AT_SOURCE : AT_SINK, r->format);
+        if (moved) cost_edge(m, AT_SOURCE, m->of[stored], mpc_cost_cast_charge(m->c, v, r));
     } else {
         uint32_t variable = r->as == MPC_READ_OPERANDS && l->of_node[r->reader] != MPC_NONE ? l->of_node[r->reader] : stored;
         read_as(m, v, r, m->of[variable], mpc_label_of(l, variable));
+        if (r->as == MPC_READ_OPERANDS) cost_edge(m, m->of[variable], m->of[stored], mpc_cost_cast_charge(m->c, v, r));
     }
 }
 

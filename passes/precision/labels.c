@@ -202,6 +202,32 @@ static void tie_agreements(mpc_labels *l) {
     }
 }
 
+/* Whatever implies an f32 variable, at however many removes, is f32: found here in one walk, these chains need no flow, which would run along their whole
+ * length again and again. */
+static void sink_implied(mpc_labels *l) {
+    uint32_t *begin = mpc_arena_alloc(l->arena, ((size_t)l->count + 3) * sizeof *begin);
+    uint32_t *by_end = mpc_arena_alloc(l->arena, ((size_t)l->implication_count + 1) * sizeof *by_end);
+    uint32_t *queue = mpc_arena_alloc(l->arena, ((size_t)l->count + 1) * sizeof *queue), head = 0, tail = 0;
+    if (begin == NULL || by_end == NULL || queue == NULL) {
+        l->failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < l->implication_count; i++) begin[l->implications[i].b + 2]++;
+    for (uint32_t i = 2; i <= l->count + 1; i++) begin[i] += begin[i - 1];
+    for (uint32_t i = 0; i < l->implication_count; i++) by_end[begin[l->implications[i].b + 1]++] = i;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->variables[i].pinned != MPC_FMT_none && !mpc_format_is_low(l->variables[i].pinned)) queue[tail++] = i;
+    while (head < tail) {
+        uint32_t b = queue[head++];
+        for (uint32_t k = begin[b]; k < begin[b + 1]; k++) {
+            mpc_variable *a = &l->variables[l->implications[by_end[k]].a];
+            if (a->sunk || a->pinned != MPC_FMT_none) continue;
+            a->sunk = true;
+            queue[tail++] = l->implications[by_end[k]].a;
+        }
+    }
+}
+
 static bool make_room(mpc_labels *l) {
     const mpc_graph *g = l->plan->g;
     size_t most = (size_t)g->value_count + 2 * (size_t)g->node_count + 2;
@@ -231,6 +257,7 @@ mpc_labels mpc_labels_create(const mpc_plan *plan, mpc_arena *arena) {
     for (mpc_node_id id = 0; id < g->node_count; id++) rule_of(&l, id);
     tie_high_to_readers(&l);
     tie_agreements(&l);
+    sink_implied(&l);
     return l;
 }
 

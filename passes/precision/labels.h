@@ -11,6 +11,7 @@ typedef struct mpc_variable {
     mpc_format kept;   /* room for a label to go back to */
     mpc_node_id node;  /* the first node that it stands for; MPC_NONE: an input */
     const char *rule;  /* why it is pinned */
+    bool sunk;         /* never low, for something that it implies never is */
 } mpc_variable;
 
 /* `a` takes a low format only if `b` takes the same. */
