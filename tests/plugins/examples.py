@@ -177,6 +177,12 @@ def formats(folder):
 
 def toy_npu(folder):
     passes = "grad,autocast{format=bf16 solver=mincut target=toy-npu},insert-casts"
+    for rows, low in ((48, False), (64, True)):  # the same through a solver that is a plugin too
+        graph = write(folder, "npu.mpir", LINEAR.format(rows=rows, inner=256, columns=256, op="tanh"))
+        r = mpc("opt", graph, "--passes", passes.replace("mincut", "by-price"), "--verify-each", *plugin("toy_npu"), *plugin("more_ops"))
+        ran(r, "by-price", rows)
+        check(("%h = matmul(%x.bf16, %w.bf16)" in r.stdout) == low, rows, r.stdout)
+        check(bool(lines(r.stdout, "%h = .*f32 costs less here")) != low, rows, r.stdout)
     # By the profile bf16 costs a third of f32 on either; below 64 rows the model's correction takes three times as much.
     for rows, format in ((48, "f32"), (64, "bf16")):
         graph = write(folder, "npu.mpir", LINEAR.format(rows=rows, inner=256, columns=256, op="tanh"))

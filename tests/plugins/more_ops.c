@@ -1,5 +1,5 @@
 /* What the example of an op doesn't use: a primitive with a kernel, a shape rule of its own, attributes, two results,
- * and a composite that is differentiated by its expansion. */
+ * and a composite that is differentiated by its expansion; and a solver that asks for prices. */
 #include <math.h>
 
 #include "mpc/plugin.h"
@@ -94,6 +94,30 @@ static const mpc_plugin_op spread = {
 };
 static const mpc_plugin_op *const ops[] = {&cube, &spread, NULL};
 
-static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "more-ops", .version = "1.0", .ops = ops};
+/* A solver that asks for prices: each product for itself, casts of its operands included; all else by class. */
+static bool pays(const mpc_plugin_api *mpc, mpc_call *c, mpc_id node, const char *low) {
+    double wide = mpc->price_op(c, node, "f32"), narrow = mpc->price_op(c, node, low);
+    for (uint32_t i = 0; i < mpc->operand_count(c, node); i++) {
+        mpc_id x = mpc->operand(c, node, i);
+        narrow += mpc->price_cast(c, x, mpc->planned(c, x), low);
+    }
+    return narrow < wide;
+}
+
+static void by_price(const mpc_plugin_api *mpc, mpc_call *c) {
+    static const mpc_plugin_decision f32 = {"f32", "f32", "", "f32"};
+    for (mpc_id node = 0; node < mpc->node_count(c); node++) {
+        if (!mpc->open(c, node)) continue;
+        bool product = mpc->op_class(c, node)[0] == 'L';
+        if (product && !pays(mpc, c, node, mpc->low(c))) mpc->decide(c, node, &f32, "f32 costs less here");
+        else mpc->decide_by_class(c, node);
+    }
+}
+
+static const mpc_plugin_solver priced = {sizeof priced, "by-price", "products one by one", true, by_price};
+static const mpc_plugin_solver *const solvers[] = {&priced, NULL};
+
+static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "more-ops", .version = "1.0", .ops = ops,
+                                  .solvers = solvers};
 
 const mpc_plugin *mpc_plugin_query(uint32_t abi) { return abi == MPC_PLUGIN_ABI ? &plugin : NULL; }
