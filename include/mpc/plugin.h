@@ -257,7 +257,7 @@ typedef struct mpc_plugin_op {
 typedef struct mpc_plugin_format {
     uint32_t size;
     const char *name, *doc;           /* small letters, digits, at most 15 */
-    int exponent_bits, fraction_bits; /* 2 to 8, 1 to 22 */
+    int exponent_bits, fraction_bits; /* 2 to 8 (8 only with infinities), 1 to 22 */
     bool infinities; /* the top exponent is infinity and NaN; else it holds numbers, all but the last, which is NaN */
     bool saturates;  /* what is too large becomes the largest number; else infinity, or NaN where there is none */
 } mpc_plugin_format;

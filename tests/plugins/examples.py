@@ -175,6 +175,48 @@ def formats(folder):
     check(r.returncode == 1 and "simulated on the devices cpu and ref" in r.stderr, r.stderr)
 
 
+ROUNDING = """model m(x: f32[batch, 1], y: f32[batch]) {
+    guess = linear(x, 1)[:, 0] as fit
+    loss fit = mse(guess, y)
+    a = cast(cast(x, fp12), f32)
+    b = cast(cast(x, e3m4), f32)
+    output o = concat([a, b, cast(cast(x * x * x, fp12), f32), cast(cast(x * x * x, e3m4), f32)], axis = 1)
+}
+data {
+    train = csv("points.csv")
+    predict = csv("points.csv")
+    input x = columns[0:1]
+    input y = columns[1]
+}
+train {
+    precision = f32
+    batch = 16
+    length = 1 steps
+    nonfinite = keep
+    on_nonfinite = skip
+}
+"""
+
+
+def kernels_round_as_the_evaluator_does(folder):
+    """Numbers, halves between them, subnormals of both formats, overflow and infinity."""
+    points = [s * m * 2.0**e for e in (-149, -140, -131, -129, -128, -127, -126, -9, -7, -6, -5, -3, -2, -1, 0, 3, 4, 5, 60, 126, 127)
+              for m in (1, 1.03125, 1.0625, 1.09375, 1.1875, 1.25, 1.5, 1.9375, 1.96875) for s in (1, -1)] + [0.0, -0.0]
+    write(folder, "points.csv", "".join(f"{x!r},0\n" for x in points))
+    model = write(folder, "rounding.mpg", ROUNDING)
+    out = os.path.join(folder, "rounding")
+    ran(mpc("train", model, "--out", out, *plugin("fp12")), "train")
+    texts = {}
+    for device in ("ref", "cpu"):
+        r = mpc("predict", model, "--from", out, "--device", device, "--out", "-", *plugin("fp12"))
+        ran(r, "predict", device)
+        texts[device] = r.stdout.splitlines()
+    check(len(texts["ref"]) == len(points) + 1, len(texts["ref"]), "lines")
+    check(len(set(texts["ref"])) > 150, "they differ")
+    for x, a, b in zip([None] + points, texts["ref"], texts["cpu"]):
+        check(a == b, "x =", x, "ref", a, "cpu", b)
+
+
 def toy_npu(folder):
     passes = "grad,autocast{format=bf16 solver=mincut target=toy-npu},insert-casts"
     for rows, low in ((48, False), (64, True)):  # the same through a solver that is a plugin too
@@ -193,6 +235,6 @@ def toy_npu(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="mpc-plugins-") as where:
-    for part in (double_add, softsign, more_ops, wide_small, formats, toy_npu):
+    for part in (double_add, softsign, more_ops, wide_small, formats, kernels_round_as_the_evaluator_does, toy_npu):
         part(where)
 result()
