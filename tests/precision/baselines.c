@@ -1,6 +1,7 @@
 /* Every solver on whole training steps: what it decides can be carried out (casts, lowering, every pass verified), and
  * the hard rules that it breaks are found. `list`, `mincut` and O0 break none. */
 #include "../check.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "passes/pass.h"
 #include "passes/precision/cost.h"
@@ -117,7 +118,44 @@ static void rules_and_prices(const char *model) {
     CHECK_MSG(cut > 0 && cut <= best * (1 + 1e-9), "%s: %g, and another has %g", model, cut, best);
 }
 
+/* One attempt with the n-th allocation failing; the solver ran through, and the check after it. */
+static bool try_with_failure(const mpc_graph *g, mpc_context *ctx, const char *pipeline, uint64_t n) {
+    mpc_pass_env env = {.ctx = ctx, .profile = mpc_device_profile_find("cpu-amx")};
+    mpc_broken_rules broken;
+    mpc_alloc_fail_after(n);
+    mpc_arena *arena = mpc_arena_create();
+    mpc_graph *out = arena != NULL ? mpc_pipeline_run(g, pipeline, &env, NULL) : NULL;
+    bool done = out != NULL && mpc_hard_rules_check(out, MPC_FMT_bf16, &env, arena, &broken) == MPC_OK;
+    mpc_alloc_fail_after(0);
+    mpc_graph_destroy(out);
+    mpc_arena_destroy(arena);
+    return done;
+}
+
+/* The n-th allocation fails, for every n: a clean failure, never a crash. */
+static void solvers_survive_failing_memory(const char *solver) {
+    bool done = false;
+    char pipeline[96];
+    snprintf(pipeline, sizeof pipeline, "autocast{format=bf16 solver=%s}", solver);
+    for (uint64_t n = 1; n < 2000 && !done; n++) {
+        session s;
+        mpc_pass_env env = {0};
+        bool open = open_session(&s, "mlp");
+        env.ctx = s.ctx;
+        mpc_graph *g =
+            open ? mpc_pipeline_run(s.model, "grad,loss-scale{mode=none},optimizer{kind=adamw},guard", &env, NULL)
+                 : NULL;
+        CHECK(g != NULL);
+        done = g == NULL || try_with_failure(g, s.ctx, pipeline, n);
+        mpc_graph_destroy(g);
+        close_session(&s);
+    }
+    CHECK_MSG(done, "%s never ran through", solver);
+}
+
 int main(void) {
+    static const char *const unlucky[] = {"list-pytorch", "list-tf", "list-tvm", "O2"};
+    for (size_t i = 0; i < sizeof unlucky / sizeof *unlucky; i++) solvers_survive_failing_memory(unlucky[i]);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         decisions_can_be_carried_out(models[i], "bf16");
         decisions_can_be_carried_out(models[i], "f16");
