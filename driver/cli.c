@@ -34,6 +34,7 @@ static const mpc_command COMMANDS[] = {
      mpc_cmd_opt},
     {"ops", "[NAME]", "table of ops", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_ops},
     {"passes", "[NAME]", "table of passes and pipelines with their options", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_passes},
+    {"calibrate", "", "measures this machine: a device profile for --cost-target", MPC_OPT_OUT, 0, 0, mpc_cmd_calibrate},
     {"info", "", "devices, libraries and versions found here", 0, 0, 0, mpc_cmd_info},
     {"help", "[COMMAND|CODE]", "a command, or a diagnostic code such as E201, explained", 0, 0, 1, mpc_cmd_help},
 };

@@ -25,6 +25,10 @@ typedef struct mpc_options {
     const char *stage, *format, *cost_target, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
     double temperature;
+    double loss_budget; /* train, explain --loss-budget */
+    const char *sensitivity;
+    int64_t loss_check; /* batches of the check; -1: not given */
+    bool has_loss_budget;
     bool json, short_form, overwrite, reasons, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
     bool has_seed;
@@ -116,6 +120,7 @@ int mpc_cmd_config(mpc_cli *cli);
 int mpc_cmd_opt(mpc_cli *cli);
 int mpc_cmd_ops(mpc_cli *cli);
 int mpc_cmd_passes(mpc_cli *cli);
+int mpc_cmd_calibrate(mpc_cli *cli);
 int mpc_cmd_info(mpc_cli *cli);
 int mpc_cmd_lint(mpc_cli *cli);
 int mpc_cmd_profile(mpc_cli *cli);

@@ -51,8 +51,7 @@ static double best_time(mpc_exec *e) {
     return best;
 }
 
-/* Best time of a graph in text form on the cpu device; 0 after a failure. */
-static double time_graph(mpc_session *s, const char *text) {
+double mpc_time_graph(mpc_session *s, const char *text) {
     uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
     mpc_graph *g = file ? mpc_graph_parse(s->ctx, file) : NULL;
     mpc_pass_env env = {.ctx = s->ctx};
@@ -75,7 +74,7 @@ static double time_product(mpc_session *s, const char *f) {
              "mpir 1\ngraph @peak(%%a: %s[1024,1024], %%b: %s[1024,1024]) {\n  %%c = matmul(%%a, %%b) : %s[1024,1024]\n"
              "  return(\"c\": %%c)\n}\n",
              f, f, f);
-    return time_graph(s, text);
+    return mpc_time_graph(s, text);
 }
 
 static bool measure(mpc_session *s, mpc_peaks *out) {
@@ -83,7 +82,7 @@ static bool measure(mpc_session *s, mpc_peaks *out) {
     const char *precision = s->train->precision;
     double f32 = time_product(s, "f32"), low = 0;
     if (strcmp(precision, "bf16") == 0 || strcmp(precision, "f16") == 0) low = time_product(s, precision);
-    double copy = time_graph(s, "mpir 1\ngraph @copy(%a: f32[16777216], %b: f32[16777216]) {\n"
+    double copy = mpc_time_graph(s, "mpir 1\ngraph @copy(%a: f32[16777216], %b: f32[16777216]) {\n"
                                 "  %c = add(%a, %b) : f32[16777216]\n  return(\"c\": %c)\n}\n");
     if (!(f32 > 0) || !(copy > 0)) return false;
     out->source = "measured";

@@ -16,4 +16,7 @@ bool mpc_peaks_find(mpc_session *s, mpc_peaks *out);
 /* Seconds that a launch takes at least; 0: not known. */
 double mpc_peaks_limit(const mpc_peaks *peaks, const mpc_program *program, const mpc_launch *launch, bool *by_memory);
 
+/* Best time of a few steps of a graph in text form on the cpu device; 0 after a failure. */
+double mpc_time_graph(mpc_session *s, const char *text);
+
 #endif
