@@ -32,40 +32,48 @@ static bool write_lock(const mpc_session *s, const char *path) {
     return ok;
 }
 
-static bool refuse(const mpc_session *s, const char *path, const json_t *diff) {
+static bool refuse(const mpc_session *s, const mpc_assignment_refusal *how, const json_t *diff) {
     enum { SHOWN = 12 };
     mpc_str text = {0};
-    mpc_str_printf(&text, "the precision assignment is not the one that %s locks (- is the lock's, + this one's)\n", path);
+    mpc_str_printf(&text, "%s\n", how->message);
     mpc_diff_print(diff, SHOWN, &text);
     while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E366",
-                     .message = mpc_str_cstr(&text),
-                     .help = "the model, a policy, the solver, the device or the compiler has changed; remove the file to accept this "
-                             "assignment"};
+    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = how->code, .message = mpc_str_cstr(&text), .help = how->help};
     s->sink->emit(s->sink->user, &diag);
     mpc_str_free(&text);
     return false;
 }
 
-static bool compare(const mpc_session *s, const char *path, const mpc_assignment *locked) {
-    json_t *a = mpc_diff_side_of_assignment(locked), *b = mpc_diff_side_of_assignment(s->assignment);
+static bool compare(const mpc_session *s, const mpc_assignment *before, const mpc_assignment_refusal *how) {
+    json_t *a = mpc_diff_side_of_assignment(before), *b = mpc_diff_side_of_assignment(s->assignment);
     json_t *diff = a && b ? mpc_diff_sides(a, b) : NULL;
-    bool ok = diff ? mpc_diff_is_equal(diff) || refuse(s, path, diff) : no_memory(s);
+    bool ok = diff ? mpc_diff_is_equal(diff) || refuse(s, how, diff) : no_memory(s);
     json_decref(a);
     json_decref(b);
     json_decref(diff);
     return ok;
 }
 
-static bool check_file(const mpc_session *s, const char *path) {
+bool mpc_assignment_check_file(const mpc_session *s, const char *path, const mpc_assignment_refusal *how) {
     char *text = NULL;
     size_t size;
-    mpc_assignment *locked = mpc_assignment_create();
-    bool ok = locked ? mpc_data_read_file(path, s->sink, &text, &size) == MPC_OK : no_memory(s);
-    ok = ok && mpc_assignment_parse(locked, text, s->sink) == MPC_OK && compare(s, path, locked);
+    mpc_assignment *before = mpc_assignment_create();
+    bool ok = before ? mpc_data_read_file(path, s->sink, &text, &size) == MPC_OK : no_memory(s);
+    ok = ok && mpc_assignment_parse(before, text, s->sink) == MPC_OK && compare(s, before, how);
     mpc_free(text);
-    mpc_assignment_destroy(locked);
+    mpc_assignment_destroy(before);
+    return ok;
+}
+
+static bool check_lock(const mpc_session *s, const char *path) {
+    mpc_str message = {0};
+    mpc_str_printf(&message, "the precision assignment is not the one that %s locks (- is the lock's, + this one's)", path);
+    const mpc_assignment_refusal how = {
+        .code = "E366",
+        .message = mpc_str_cstr(&message),
+        .help = "the model, a policy, the solver, the device or the compiler has changed; remove the file to accept this assignment"};
+    bool ok = mpc_assignment_check_file(s, path, &how);
+    mpc_str_free(&message);
     return ok;
 }
 
@@ -75,7 +83,7 @@ bool mpc_lock_check(mpc_session *s) {
     find_path(s, &path);
     bool ok = !path.failed;
     if (!ok) no_memory(s);
-    else if (access(path.data, F_OK) == 0) ok = check_file(s, path.data);
+    else if (access(path.data, F_OK) == 0) ok = check_lock(s, path.data);
     else ok = write_lock(s, path.data);
     mpc_str_free(&path);
     return ok;

@@ -8,4 +8,11 @@
  * A FILE without a folder lies beside the model. Nothing to do without --lock. */
 bool mpc_lock_check(mpc_session *s);
 
+/* What is said, before the difference, of an assignment that isn't the file's. */
+typedef struct mpc_assignment_refusal {
+    const char *code, *message, *help;
+} mpc_assignment_refusal;
+/* Compares the session's assignment with a file, by value, op and formats. false after a diagnostic. */
+bool mpc_assignment_check_file(const mpc_session *s, const char *path, const mpc_assignment_refusal *how);
+
 #endif
