@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "driver/cli.h"
 
-typedef enum option_kind { FLAG, TEXT, INTEGER, REAL, LIST, SHORTHAND, STEPS, SEED } option_kind;
+typedef enum option_kind { FLAG, TEXT, INTEGER, REAL, LIST, SHORTHAND, STEPS, SEED, BUDGET } option_kind;
 
 typedef struct option_row {
     const char *name, *value; /* "--out", "DIR"; value NULL for flags */
@@ -49,6 +49,12 @@ static const option_row OPTIONS[] = {
     {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
     {"--profile-data", "FILE", TEXT, AT(profile_data), MPC_OPT_MODEL,
      "what `mpc profile` saw: values beyond a low format stay f32"},
+    {"--loss-budget", "X", BUDGET, AT(loss_budget), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
+     "the fastest assignment whose rounding moves the loss by X at most (a standard deviation)"},
+    {"--sensitivity", "FILE", TEXT, AT(sensitivity), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
+     "with --loss-budget: what the loss owes to each value's rounding; measured and written when there is no such file"},
+    {"--loss-check", "N", INTEGER, AT(loss_check), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
+     "with --loss-budget: batches of the check by a run (default 8; 0: none)"},
     {"--profile", "FILE.json", TEXT, AT(profile), MPC_OPT_TRAIN, "a trace of one step, launch by launch, for Perfetto"},
     {"--seed", "N", SEED, AT(seed), MPC_OPT_TRAIN | MPC_OPT_SEED, "seed of initial values, order and random ops"},
     {"--from", "DIR", TEXT, AT(from), MPC_OPT_FROM, "run folder, or a checkpoint in it"},
@@ -180,6 +186,9 @@ static bool set_option(mpc_options *o, const option_row *row, const char *value)
         return set_integer(row, &n, value) && add_shorthand(o, "length", value, " steps");
     case SEED:
         return set_seed(o, row, value);
+    case BUDGET:
+        o->has_loss_budget = true;
+        return set_real(row, field, value);
     }
     return false;
 }
@@ -226,7 +235,7 @@ static bool take_positional(mpc_options *o, const mpc_command *command, const ch
 static bool is_option(const char *arg) { return strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0; }
 
 bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv) {
-    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8};
+    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8, .loss_check = -1};
     int count = 0;
     bool only_positional = false;
     for (int i = 0; i < argc; i++) {

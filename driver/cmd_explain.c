@@ -5,6 +5,7 @@
 
 #include "driver/compare_solvers.h"
 #include "driver/explain_value.h"
+#include "driver/loss_budget.h"
 #include "passes/precision/cost.h"
 
 static const char *format_name(mpc_format format) {
@@ -149,10 +150,22 @@ static bool explain_memory(mpc_session *s) {
     return ok;
 }
 
+/* The dial; a VALUE is explained under the assignment that it found. */
+static bool turn_dial(mpc_session *s) {
+    bool missing = false;
+    mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
+    if (missing) mpc_error(s->sink, "E355", "the data section has no `train`: there is nothing to measure the loss on");
+    if (!d) return false;
+    mpc_session_learn_facts(s, d);
+    return mpc_session_plan_length(s, d) && mpc_loss_budget_apply(s, d, stdout) &&
+           (!s->cli->options->argument || explain_values(s));
+}
+
 int mpc_cmd_explain(mpc_cli *cli) {
     mpc_session session;
     bool ok = mpc_session_open(&session, cli) && mpc_session_try_facts(&session) &&
               (cli->options->compare_solvers ? mpc_compare_solvers(&session)
+               : cli->options->has_loss_budget ? turn_dial(&session)
                : cli->options->memory        ? explain_memory(&session)
                : cli->options->dot           ? draw(&session)
                                              : explain_values(&session));

@@ -61,7 +61,7 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
     const mpc_train_config *t = s->train;
     if (stage == MPC_STAGE_PARSED) return;
     if (phase == MPC_PHASE_TRAIN) {
-        mpc_str_append(out, "grad");
+        mpc_str_append(out, s->each_gradient ? "grad{each=true}" : "grad");
         if (stage == MPC_STAGE_GRAD) return;
         mpc_str_append(out, ",");
         loss_scale(t, out);
@@ -72,7 +72,7 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
         return;
     }
     const char *agree = mpc_model_agreements(s->model);
-    mpc_str_printf(out, "autocast{format=%s solver=%s", t->precision, t->solver);
+    mpc_str_printf(out, "autocast{format=%s solver=%s", t->precision, s->loss_budget > 0 ? "mincut" : t->solver);
     if (agree && *agree) mpc_str_printf(out, " agree=\"%s\"", agree);
     mpc_str_append(out, "}");
     if (stage == MPC_STAGE_DECIDED) return;

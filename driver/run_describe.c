@@ -95,6 +95,7 @@ static json_t *run_json(mpc_session *s) {
                             hash, "device", mpc_device_name(s->device), "started", when, "host", host.nodename,
                             "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
+    if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);
     return run;
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "driver/cost_target.h"
+#include "driver/loss_budget.h"
 #include "driver/run_recall.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
@@ -81,7 +82,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
     if (!s->model) return false;
     s->train = mpc_model_train(s->model);
-    return mpc_session_load_observed(s);
+    return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
 }
 
 void mpc_session_close(mpc_session *s) {
@@ -89,6 +90,7 @@ void mpc_session_close(mpc_session *s) {
     for (size_t i = s->datasets.count; i > 0; i--) mpc_dataset_destroy(s->datasets.data[i - 1]);
     mpc_array_free(&s->datasets);
     mpc_observations_destroy(s->observed);
+    mpc_sensitivity_destroy(s->sensitivity);
     mpc_assignment_destroy(s->assignment);
     mpc_model_destroy(s->model);
     mpc_context_destroy(s->ctx);

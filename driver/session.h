@@ -41,6 +41,9 @@ typedef struct mpc_session {
     struct mpc_observations *observed; /* --profile-data; NULL: none */
     const struct mpc_device_profile *profile; /* what costs are for (passes/precision/cost.h) */
     struct mpc_plan_choices *plan_choices;    /* where the solver tells its choices; NULL: nobody asks */
+    double loss_budget;                       /* 0: none; with it mincut decides, by `sensitivity` */
+    struct mpc_sensitivity *sensitivity;      /* passes/precision/sensitivity.h; NULL: none */
+    struct mpc_dial *dial;                    /* where the search for the budget tells its result; NULL: nobody asks */
     mpc_store *store; /* made with the first step; NULL before */
     mpc_device_kind device;
     bool device_settled;           /* it is here, with what it needs; cpu without a compiler was replaced by `ref` */
@@ -49,6 +52,7 @@ typedef struct mpc_session {
     int64_t updates_per_epoch;
     bool verify_each, time_passes;
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
+    bool each_gradient;   /* training graphs have the gradient of every value as an output */
     mpc_override_list overrides;
 } mpc_session;
 

@@ -26,7 +26,8 @@ mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc
         return parsed;
     }
     mpc_pass_env env = {
-        .ctx = s->ctx, .assignment = s->assignment, .observed = s->observed, .profile = s->profile, .choices = s->plan_choices};
+        .ctx = s->ctx, .assignment = s->assignment, .observed = s->observed, .profile = s->profile, .choices = s->plan_choices,
+        .sensitivity = s->sensitivity, .loss_budget = s->loss_budget, .dial = s->dial};
     mpc_pipeline_hooks hooks = {.verify_each = s->verify_each, .after = s->time_passes ? print_time : NULL};
     mpc_graph *g = mpc_pipeline_run(parsed, text.data, &env, &hooks);
     mpc_graph_destroy(parsed);

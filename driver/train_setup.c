@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/loss_budget.h"
 #include "driver/trainer.h"
 
 static bool out_of_memory(const mpc_trainer *t) {
@@ -55,6 +56,7 @@ static bool prepare_steps(mpc_trainer *t) {
     int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
     const char *resumed = s->cli->options->resume;
     if (resumed && !mpc_session_load_choices(s, resumed)) return false;
+    if (!mpc_loss_budget_apply(s, t->data[MPC_SPLIT_TRAIN], stderr)) return false;
     mpc_runner *nominal =
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal || !mpc_profile_check(t)) return false;

@@ -27,6 +27,7 @@ typedef struct backward {
     mpc_node_id node_count;             /* of the forward part */
     mpc_value_id *dresults, *doperands; /* room for the largest node */
     bool *wanted, *shared;
+    bool each; /* every float value gets its gradient, as an output: inputs and frozen states, too */
 } backward;
 
 static bool is_trainable(const mpc_graph *g, const mpc_node *n) {
@@ -50,7 +51,7 @@ static bool needs_expansion(const mpc_op *op) {
 /* Whether a gradient can come through: the forward walk that `wanted` rests on. */
 static bool passes_gradient(const backward *bw, const mpc_graph *g, const mpc_node *n) {
     const mpc_op *op = mpc_op_get(g->ctx, n->op);
-    if (is_trainable(g, n)) return true;
+    if (is_trainable(g, n) || (bw->each && n->op == MPC_OP_state)) return true;
     if ((op->flags & MPC_OPF_NO_GRAD) != 0 || (op->grad == NULL && !needs_expansion(op))) return false;
     return any_operand_needed(bw, g, n);
 }
@@ -64,9 +65,17 @@ static void mark_needed(backward *bw, const mpc_graph *g, mpc_node_id id) {
     }
 }
 
+static void mark_inputs(backward *bw, const mpc_graph *g) {
+    for (uint32_t i = 0; bw->each && i < g->input_count; i++) {
+        mpc_value_id v = g->inputs[i].value;
+        bw->values[v].needed = mpc_format_is_float(mpc_value_format(g, v));
+    }
+}
+
 /* Copies the forward part; `needs` is by value of the old graph. */
 static void copy_forward(backward *bw) {
     const mpc_graph *in = bw->rw.in;
+    mark_inputs(bw, in);
     for (mpc_node_id id = 0; id < in->node_count && !mpc_builder_failed(bw->rw.b); id++) {
         const mpc_node *n = &in->nodes[id];
         mark_needed(bw, in, id);
@@ -89,6 +98,7 @@ static bool prepare(backward *bw) {
     uint32_t widest = 1;
     if (mpc_builder_failed(bw->rw.b) || !alloc_values(bw, g->value_count)) return false;
     bw->node_count = g->node_count;
+    mark_inputs(bw, g);
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
         mark_needed(bw, g, id);
@@ -129,7 +139,13 @@ static mpc_format prec_of(const mpc_graph *g, const mpc_node *n) {
 /* What all contributions so far make; MPC_NONE: the loss doesn't depend on the value. */
 static mpc_value_id collect(backward *bw, mpc_value_id value, mpc_format prec) {
     value_gradient *v = &bw->values[value];
-    return mpc_grad_gather_contributions(&bw->rw, value, v->first, prec, &v->selected);
+    mpc_value_id gradient = mpc_grad_gather_contributions(&bw->rw, value, v->first, prec, &v->selected);
+    if (bw->each && gradient != MPC_NONE && !mpc_builder_failed(bw->rw.b)) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "each:%s", mpc_value_name(mpc_builder_graph(bw->rw.b), value));
+        mpc_build_output(bw->rw.b, name, gradient);
+    }
+    return gradient;
 }
 
 /* Gradients of the node's results; false if there are none. */
@@ -212,7 +228,10 @@ static void finish_state(backward *bw, mpc_node_id id) {
     mpc_node n = g->nodes[id];
     mpc_value_id state = mpc_result(&n, 0);
     char name[NAME_SIZE];
-    if (!is_trainable(g, &n)) return;
+    if (!is_trainable(g, &n)) {
+        if (bw->each && n.op == MPC_OP_state && bw->values[state].needed) collect(bw, state, MPC_FMT_none);
+        return;
+    }
     const char *path = mpc_attr_str(g, &n, "name");
     dress_like(bw, &n, state);
     mpc_value_id gradient = collect(bw, state, MPC_FMT_none);
@@ -227,6 +246,13 @@ static void finish_state(backward *bw, mpc_node_id id) {
     gradient = mpc_build_cast(bw->rw.b, gradient, MPC_FMT_f32, "grad");
     snprintf(name, sizeof name, "grad:%s", path);
     mpc_build_output(bw->rw.b, name, gradient);
+}
+
+/* Nothing produces an input, so nothing has asked for its gradient yet. */
+static void finish_input(backward *bw, uint32_t index) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    mpc_value_id v = g->inputs[index].value;
+    if (bw->values[v].needed) collect(bw, v, MPC_FMT_none);
 }
 
 static void start_from(backward *bw, mpc_value_id loss) {
@@ -279,12 +305,13 @@ static void walk_back(backward *bw, mpc_value_id loss) {
     start_from(bw, loss);
     for (mpc_node_id id = bw->node_count; id-- > 0 && !mpc_builder_failed(bw->rw.b);) differentiate(bw, id);
     for (mpc_node_id id = 0; id < bw->node_count && !mpc_builder_failed(bw->rw.b); id++) finish_state(bw, id);
+    uint32_t inputs = mpc_builder_graph(bw->rw.b)->input_count;
+    for (uint32_t i = 0; bw->each && i < inputs && !mpc_builder_failed(bw->rw.b); i++) finish_input(bw, i);
 }
 
 mpc_graph *mpc_pass_grad(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
-    (void)options;
     (void)env;
-    backward bw = {0};
+    backward bw = {.each = mpc_option_bool(options, "each")};
     mpc_value_id loss = find_loss(in);
     if (loss == MPC_NONE || !mpc_rewrite_begin(&bw.rw, in)) return NULL;
     if (alloc_values(&bw, in->value_count)) {

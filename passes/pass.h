@@ -34,6 +34,9 @@ typedef struct mpc_pass_env { /* what passes of one pipeline run share */
     mpc_assignment *assignment; /* may be NULL; autocast reads it when not empty, fills it when empty */
     const struct mpc_device_profile *profile; /* passes/precision/cost.h: what costs are for; NULL: a built-in one */
     struct mpc_plan_choices *choices; /* passes/precision/cost.h: filled by solvers that weigh costs; NULL: nobody asks */
+    const struct mpc_sensitivity *sensitivity; /* passes/precision/sensitivity.h: read by the solver mincut when there is a budget; NULL: none */
+    double loss_budget; /* standard deviation of the loss that rounding may cause; 0: no budget */
+    struct mpc_dial *dial; /* what came of the budget; NULL: nobody asks */
     const struct mpc_observations *observed; /* values seen in a run (precision/range.h); NULL: none */
 } mpc_pass_env;
 

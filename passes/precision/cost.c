@@ -17,6 +17,8 @@ void mpc_costs_charge(mpc_costs *c, const double *by_value, const double *by_nod
     c->charge_node = by_node;
 }
 
+void mpc_costs_charge_casts(mpc_costs *c, const double *by_operand) { c->charge_operand = by_operand; }
+
 /* --- one term --- */
 
 double mpc_cost_move(const mpc_costs *c, double bytes) {
@@ -31,6 +33,15 @@ double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f) {
 double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f) {
     bool there = c->made[v] == MPC_MADE_FREE || (c->made[v] >= MPC_MADE_BEFORE && f == mpc_value_format(c->g, v));
     return there ? 0 : mpc_cost_move(c, c->elements[v] * bytes_of(f));
+}
+
+double mpc_cost_cast_charge(const mpc_costs *c, mpc_value_id v, const mpc_reading *r) {
+    if (c->charge_operand == NULL || r->reader == MPC_NONE || mpc_node_op(c->g, r->reader)->cls != MPC_CLASS_LOW) return 0;
+    const mpc_node *n = &c->g->nodes[r->reader];
+    double sum = 0;
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (c->storage[mpc_operand(c->g, n, i)] == v) sum += c->charge_operand[n->operand_begin + i];
+    return sum;
 }
 
 double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v) {
@@ -128,6 +139,14 @@ static void price_copies(pricing *x, mpc_value_id v) {
     }
 }
 
+/* A low format among those of a reading, other than the stored one. */
+static bool is_low_cast(const pricing *x, mpc_value_id v, uint32_t formats) {
+    if (x->c->charge_operand == NULL || mpc_format_is_low(x->p->format[v])) return false;
+    for (mpc_format f = MPC_FMT_none; f < MPC_FMT_count; f++)
+        if ((formats & bit(f)) && mpc_format_is_low(f)) return true;
+    return false;
+}
+
 static void price_value(pricing *x, mpc_value_id v) {
     const mpc_costs *c = x->c;
     if (c->storage[v] != v || !(c->elements[v] > 0)) return;
@@ -136,6 +155,7 @@ static void price_value(pricing *x, mpc_value_id v) {
         uint32_t formats = formats_of_reading(x, v, r);
         x->needed[v] |= r->as == MPC_READ_COPIES ? x->needed[r->through] : formats;
         if (r->crosses) x->stored[v] |= formats;
+        if (is_low_cast(x, v, formats)) x->sum.deviation += mpc_cost_cast_charge(c, v, r);
         for (mpc_format f = MPC_FMT_none; r->counted && f < MPC_FMT_count; f++)
             if (formats & bit(f)) move(x, v, f, mpc_cost_read(c, v, f));
     }

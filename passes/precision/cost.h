@@ -90,6 +90,9 @@ mpc_value_id mpc_cost_storage(const mpc_costs *costs, mpc_value_id value);
 /* Seconds added when a value is stored low, or the operands of a LOW op are read low: sensitivity times the price of deviation.
  * Arrays by value and by node; NULL: none. They must outlive `costs`. */
 void mpc_costs_charge(mpc_costs *costs, const double *by_value, const double *by_node);
+/* Seconds added when the operand in a slot (index into graph->operands) of a LOW op is read low but stored otherwise: what a cast adds to the deviation, and
+ * low storage has in its own charge. NULL: none. */
+void mpc_costs_charge_casts(mpc_costs *costs, const double *by_operand);
 
 /* ---- what the solver knows about its choices ---- */
 typedef enum mpc_blocker_kind {

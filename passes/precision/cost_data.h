@@ -49,12 +49,14 @@ struct mpc_costs {
     mpc_made *made;        /* by value */
     double *elements;      /* by value; 0: no float, nothing to price */
     mpc_op_terms *ops;     /* by node */
-    const double *charge_value, *charge_node;
+    const double *charge_value, *charge_node, *charge_operand;
 };
 
 double mpc_cost_move(const mpc_costs *c, double bytes);
 double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f);
 double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f);
+/* What mpc_costs_charge_casts says of one reading, should it be low. */
+double mpc_cost_cast_charge(const mpc_costs *c, mpc_value_id v, const mpc_reading *r);
 /* An activation that doesn't fold into its product. */
 double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v);
 /* The storage format is always written by itself. */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "passes/precision/labels.h"
+#include "passes/precision/sensitivity.h"
 
 enum { MOST_ROUNDS = 8 };
 
@@ -211,6 +212,7 @@ static void say_list(const mpc_plan *p, const mpc_device_profile *profile) {
 
 mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
     mpc_solution solution = {0};
+    if (env->pass->sensitivity != NULL && env->pass->loss_budget > 0) return mpc_dial_solve(p, env);
     if (!mpc_device_gains(mpc_costs_profile(env->costs), p->low)) {
         say_list(p, mpc_costs_profile(env->costs));
         return mpc_solver_list(p, env);

@@ -1,0 +1,20 @@
+/* --loss-budget: measures how the loss answers to rounding, finds the assignment that keeps the budget, and checks it by a run. */
+#ifndef MPC_DRIVER_LOSS_BUDGET_H
+#define MPC_DRIVER_LOSS_BUDGET_H
+
+#include "driver/session.h"
+#include "passes/precision/sensitivity.h"
+
+/* Fills the session's assignment, when there is a budget and no assignment yet; `d` is the opened training data, whose facts and length are known. Says
+ * what it found to `to`. */
+bool mpc_loss_budget_apply(mpc_session *s, mpc_dataset *d, FILE *to);
+/* The assignment of the run that --resume or --from names, if that run kept a budget: it is made once. */
+bool mpc_loss_budget_recall(mpc_session *s);
+
+/* ---- runs beside the session (loss_probe.c) ---- */
+/* Mean over some f32 steps on `ref`. */
+bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out);
+/* Root mean square of loss under the assignment less loss in f32, over `batches` batches, along a training in f32. */
+bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, double *deviation);
+
+#endif

@@ -1,0 +1,163 @@
+/* Runs beside a session, on states of their own: steps in f32 whose every value and gradient is seen, and steps in f32 next to steps under the assignment from
+ * the same weights on the same rows. The session's store, assignment and data stay as they were, but data is bound again by whoever trains. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "driver/loss_budget.h"
+
+enum { MEASURED_STEPS = 2, STREAM = 8 };
+
+/* A session with the same model and data, without states. `config` outlives it; `assignment` may be shared. */
+static mpc_session beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *assignment) {
+    mpc_session probe = *s;
+    probe.train = config;
+    probe.assignment = assignment;
+    probe.store = NULL;
+    probe.observed = NULL;
+    probe.plan_choices = NULL;
+    probe.loss_budget = 0;
+    probe.sensitivity = NULL;
+    probe.dial = NULL;
+    return probe;
+}
+
+static int64_t batch_of(const mpc_session *s, const mpc_dataset *d) {
+    int64_t rows = mpc_dataset_rows(d);
+    return s->train->batch < rows ? s->train->batch : rows;
+}
+
+static void choose_rows(const mpc_session *s, const mpc_dataset *d, int64_t batch, int64_t index, uint32_t *out) {
+    double rows = (double)mpc_dataset_rows(d);
+    for (int64_t i = 0; i < batch; i++) {
+        float u = mpc_random_uniform(s->train->seed, STREAM, (uint32_t)index, (uint64_t)i);
+        out[i] = (uint32_t)((double)u * rows);
+    }
+}
+
+static bool no_memory(const mpc_session *s) {
+    mpc_error(s->sink, "E901", "out of memory");
+    return false;
+}
+
+/* ---- sensitivities ---- */
+
+typedef struct watch {
+    mpc_sensitivity *out;
+    mpc_tensor *values; /* by value of the graph; the step's own memory */
+    bool failed;
+} watch;
+
+/* Tensors live until the step ends, so the last node is when all of them can be looked at. */
+static bool observe(void *user, const mpc_graph *g, mpc_node_id node, const mpc_tensor *results) {
+    watch *w = user;
+    const mpc_node *n = &g->nodes[node];
+    for (uint32_t i = 0; i < n->result_count; i++) w->values[mpc_result(n, i)] = results[i];
+    if (node + 1 < g->node_count) return true;
+    w->failed = mpc_sensitivity_measure(w->out, g, w->values, 1.0 / MEASURED_STEPS) != MPC_OK;
+    return !w->failed;
+}
+
+static bool take_inputs(mpc_step *step, watch *w, mpc_arena *arena) {
+    const mpc_graph *g = step->graph;
+    for (uint32_t i = 0; i < g->input_count; i++) {
+        mpc_tensor t = mpc_tensor_make(arena, mpc_value_type(g, g->inputs[i].value));
+        if (!t.data) return false;
+        mpc_tensor_from_bytes(&t, step->exec->vtable->input(step->exec, i));
+        w->values[g->inputs[i].value] = t;
+    }
+    return true;
+}
+
+static bool measure_steps(mpc_step *step, mpc_dataset *d, mpc_sensitivity *out) {
+    const mpc_session *s = step->session;
+    mpc_arena *arena = mpc_arena_create();
+    watch w = {.out = out};
+    if (arena) w.values = mpc_arena_alloc(arena, ((size_t)step->graph->value_count + 1) * sizeof *w.values);
+    uint32_t *rows = arena ? mpc_arena_alloc(arena, (size_t)step->batch * sizeof *rows) : NULL;
+    mpc_eval_options options = {.after = observe, .user = &w};
+    bool ok = (w.values && rows) || no_memory(s);
+    mpc_ref_observe(step->exec, &options);
+    for (int64_t i = 0; ok && i < MEASURED_STEPS; i++) {
+        choose_rows(s, d, step->batch, i, rows);
+        mpc_step_feed(step, d, rows);
+        mpc_step_set_flush(step, (i + 1) % s->train->accumulate == 0);
+        ok = take_inputs(step, &w, arena) || no_memory(s);
+        ok = ok && mpc_step_run(step) && !w.failed;
+    }
+    mpc_ref_observe(step->exec, NULL);
+    mpc_arena_destroy(arena);
+    return ok;
+}
+
+bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out) {
+    mpc_train_config config = *s->train;
+    config.precision = "f32";
+    mpc_session probe = beside(s, &config, mpc_assignment_create());
+    probe.device = MPC_DEVICE_REF;
+    probe.keep_composites = probe.each_gradient = true;
+    mpc_step *step = probe.assignment ? mpc_step_create(&probe, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
+    bool ok = step && mpc_step_bind(step, d) && mpc_store_init(probe.store, s->train->seed) == MPC_OK &&
+              measure_steps(step, d, out);
+    mpc_step_destroy(step);
+    mpc_store_destroy(probe.store);
+    mpc_assignment_destroy(probe.assignment);
+    return ok;
+}
+
+/* ---- the check ---- */
+
+/* All states that both have; the low copies are made anew. */
+static bool copy_states(mpc_store *from, mpc_store *to) {
+    if (mpc_store_to_host(from) != MPC_OK || mpc_store_to_host(to) != MPC_OK) return false;
+    for (uint32_t i = 0; i < mpc_store_count(to); i++) {
+        mpc_store_entry *e = mpc_store_at(to, i);
+        const mpc_store_entry *same = e->derived == MPC_FMT_none ? mpc_store_find(from, e->name, MPC_FMT_none) : NULL;
+        if (same && same->bytes == e->bytes) memcpy(e->data, same->data, (size_t)e->bytes);
+    }
+    return mpc_store_derive(to) == MPC_OK;
+}
+
+static bool run(mpc_step *step, const mpc_dataset *d, const uint32_t *rows, bool flush, double *loss) {
+    mpc_step_feed(step, d, rows);
+    mpc_step_set_flush(step, flush);
+    if (!mpc_step_run(step)) return false;
+    *loss = mpc_step_scalar(step, mpc_step_output(step, "loss"), 0);
+    return true;
+}
+
+static bool compare_steps(mpc_step *wide, mpc_step *low, mpc_dataset *d, int64_t batches, double *deviation) {
+    const mpc_session *s = wide->session;
+    uint32_t *rows = mpc_alloc((size_t)wide->batch * sizeof *rows);
+    bool ok = rows || no_memory(s);
+    double sum = 0;
+    for (int64_t i = 0; ok && i < batches; i++) {
+        bool flush = (i + 1) % s->train->accumulate == 0;
+        double a = 0, b = 0;
+        choose_rows(s, d, wide->batch, MEASURED_STEPS + i, rows);
+        ok = copy_states(wide->session->store, low->session->store) && run(low, d, rows, flush, &b) && run(wide, d, rows, flush, &a);
+        sum += (a - b) * (a - b);
+    }
+    *deviation = sqrt(sum / (double)batches);
+    mpc_free(rows);
+    return ok;
+}
+
+bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, double *deviation) {
+    mpc_train_config config = *s->train;
+    config.precision = "f32";
+    mpc_session f32 = beside(s, &config, mpc_assignment_create()), own = beside(s, s->train, s->assignment);
+    int64_t batch = batch_of(s, d);
+    mpc_step *wide = f32.assignment ? mpc_step_create(&f32, MPC_PHASE_TRAIN, batch) : NULL;
+    mpc_step *low = wide ? mpc_step_create(&own, MPC_PHASE_TRAIN, batch) : NULL;
+    bool ok = low && mpc_step_bind(wide, d) && mpc_step_bind(low, d) &&
+              mpc_store_init(f32.store, s->train->seed) == MPC_OK && mpc_store_init(own.store, s->train->seed) == MPC_OK &&
+              compare_steps(wide, low, d, batches, deviation);
+    mpc_step_destroy(low);
+    mpc_step_destroy(wide);
+    mpc_store_destroy(own.store);
+    mpc_store_destroy(f32.store);
+    mpc_assignment_destroy(f32.assignment);
+    return ok;
+}
