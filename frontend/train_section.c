@@ -41,7 +41,7 @@ static bool store_precision(mpc_model *m, const fe_train_key *k, const fe_settin
 static bool store_name(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     (void)k;
     const fe_ast *e = s->expr;
-    if (e->kind != AST_NAME && e->kind != AST_STRING) return bad_value(m, s, e->span, "a name"), false;
+    if (e->kind != AST_NAME && e->kind != AST_STRING) return bad_value(m, s, e->span, "a name, in quotes where it has a dash"), false;
     *(const char **)out = e->text;
     return true;
 }
