@@ -1,5 +1,5 @@
-/* mpc diff-ir A B: graphs (.mpir, or .mpg with its decisions) or assignments, compared by the names of their values. As with diff, the
- * exit status is 0 when they are equal, 1 when they differ and 2 when one can't be read. */
+/* mpc diff-ir A B: graphs (.mpir, or .mpg with its decisions) or assignments, compared by the names of their values. As
+ * with diff, the exit status is 0 when they are equal, 1 when they differ and 2 when one can't be read. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -65,7 +65,8 @@ static bool parse_graph(mpc_cli *cli, const char *path, const char *text, size_t
     mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
     uint32_t file = ctx && mpc_passes_register(ctx) == MPC_OK ? mpc_sources_add(cli->sources, path, text, size) : 0;
     mpc_graph *g = file ? mpc_graph_parse(ctx, file) : NULL;
-    const mpc_device_profile *profile = mpc_device_profile_find(strcmp(cli->options->device, "cuda") == 0 ? "h200" : "cpu-amx");
+    const mpc_device_profile *profile =
+        mpc_device_profile_find(strcmp(cli->options->device, "cuda") == 0 ? "h200" : "cpu-amx");
     bool ok = g && profile && mpc_graph_verify(g) == MPC_OK && take_graph(g, profile, out);
     mpc_graph_destroy(g);
     mpc_context_destroy(ctx);
@@ -96,15 +97,17 @@ static bool read_side(mpc_cli *cli, const char *path, bool is_other, side *out) 
 static json_t *cost_json(const side *s) {
     json_t *bytes = json_object();
     for (int f = 1; f < MPC_FMT_count; f++)
-        if (s->cost.bytes[f] > 0) json_object_set_new(bytes, mpc_format_get((mpc_format)f)->name, json_real(s->cost.bytes[f]));
-    return json_pack("{s:s, s:f, s:i, s:o}", "device", s->device, "seconds", s->cost.seconds, "casts", (int)s->cost.cast_count,
-                     "bytes", bytes);
+        if (s->cost.bytes[f] > 0)
+            json_object_set_new(bytes, mpc_format_get((mpc_format)f)->name, json_real(s->cost.bytes[f]));
+    return json_pack("{s:s, s:f, s:i, s:o}", "device", s->device, "seconds", s->cost.seconds, "casts",
+                     (int)s->cost.cast_count, "bytes", bytes);
 }
 
 static void print_bytes(const side *a, const side *b) {
     for (int f = 1; f < MPC_FMT_count; f++)
         if (a->cost.bytes[f] > 0 || b->cost.bytes[f] > 0)
-            printf("bytes in %-5s %.0f -> %.0f\n", mpc_format_get((mpc_format)f)->name, a->cost.bytes[f], b->cost.bytes[f]);
+            printf("bytes in %-5s %.0f -> %.0f\n", mpc_format_get((mpc_format)f)->name, a->cost.bytes[f],
+                   b->cost.bytes[f]);
 }
 
 static void print_text(const json_t *diff, const side *a, const side *b) {
@@ -129,7 +132,8 @@ static bool report(mpc_cli *cli, const side *a, const side *b, int *status) {
         mpc_error(&cli->sink, "E901", "out of memory");
         return false;
     }
-    if (a->priced && b->priced) json_object_set_new(diff, "cost", json_pack("{s:o, s:o}", "a", cost_json(a), "b", cost_json(b)));
+    if (a->priced && b->priced)
+        json_object_set_new(diff, "cost", json_pack("{s:o, s:o}", "a", cost_json(a), "b", cost_json(b)));
     if (cli->options->json) {
         json_dumpf(diff, stdout, JSON_INDENT(1));
         putchar('\n');
@@ -145,7 +149,8 @@ int mpc_cmd_diff_ir(mpc_cli *cli) {
     bool ok = read_side(cli, cli->options->file, false, &a) && read_side(cli, cli->options->argument, true, &b);
     if (ok && a.is_graph != b.is_graph)
         mpc_error(&cli->sink, "E367", "%s is %s, %s is %s: there is nothing to compare", cli->options->file,
-                  a.is_graph ? "a graph" : "an assignment", cli->options->argument, b.is_graph ? "a graph" : "an assignment");
+                  a.is_graph ? "a graph" : "an assignment", cli->options->argument,
+                  b.is_graph ? "a graph" : "an assignment");
     else if (ok) report(cli, &a, &b, &status);
     json_decref(a.lines);
     json_decref(b.lines);

@@ -1,5 +1,6 @@
-/* Why a value has its format and not the other one: what the other would cost, and the rule or the neighbours that stand in its way. A
- * solver that weighs costs has told its choices (mpc_plan_choices); of other assignments the class rules are asked. */
+/* Why a value has its format and not the other one: what the other would cost, and the rule or the neighbours that
+ * stand in its way. A solver that weighs costs has told its choices (mpc_plan_choices); of other assignments the class
+ * rules are asked. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static json_t *blocker_json(const mpc_graph *g, mpc_value_id v) {
     mpc_node_id id = g->values[v].producer;
     mpc_format stored = id == MPC_NONE ? mpc_value_format(g, v) : mpc_stored_format(g, id);
     const char *op = id == MPC_NONE ? "input" : mpc_node_op(g, id)->name;
-    json_t *b = json_pack("{s:s, s:s, s:s}", "value", mpc_value_name(g, v), "op", op, "stores", mpc_format_get(stored)->name);
+    json_t *b =
+        json_pack("{s:s, s:s, s:s}", "value", mpc_value_name(g, v), "op", op, "stores", mpc_format_get(stored)->name);
     if (b && id != MPC_NONE && g->nodes[id].loc.file)
         json_object_set_new(b, "line", json_integer((json_int_t)g->nodes[id].loc.line));
     return b;
@@ -46,8 +48,8 @@ static void add_readers(const mpc_graph *g, mpc_node_id id, neighbours *out) {
             if (mpc_operand(g, &g->nodes[i], k) == v) add_neighbour(g, i, id, out);
 }
 
-static bool try_neighbours(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *nodes, uint32_t count,
-                           mpc_explained *x) {
+static bool try_neighbours(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *nodes,
+                           uint32_t count, mpc_explained *x) {
     if (!mpc_explain_flips(s, g, id, nodes, count)) return false;
     x->kind = MPC_BLOCK_VALUE;
     x->blocker_count = 0;
@@ -55,8 +57,10 @@ static bool try_neighbours(const mpc_session *s, const mpc_graph *g, mpc_node_id
     return true;
 }
 
-/* The neighbour that the solver names, else another one that turns this node, else all that it reads; none: its own terms, or a rule. */
-static void find_deciders(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_choice_line *line, mpc_explained *x) {
+/* The neighbour that the solver names, else another one that turns this node, else all that it reads; none: its own
+ * terms, or a rule. */
+static void find_deciders(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_choice_line *line,
+                          mpc_explained *x) {
     neighbours n = {.count = 0};
     mpc_value_id named = line && line->blocker ? mpc_graph_find_value(g, line->blocker) : MPC_NONE;
     x->blocker_count = 0;
@@ -85,6 +89,14 @@ static bool put_terms(const mpc_choice *choice, json_t *all) {
     return json_object_set_new(all, "terms", terms) == 0;
 }
 
+/* The reasons of the solver `list` begin with the class that decided. */
+static bool by_class_rules(const char *why) {
+    static const char *const classes[] = {"LOW: ", "HIGH: ", "FOLLOW: ", "CLEAR: "};
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strncmp(why, classes[i], strlen(classes[i])) == 0) return true;
+    return false;
+}
+
 static const char *const KINDS[] = {[MPC_BLOCK_NONE] = "price", [MPC_BLOCK_RULE] = "rule", [MPC_BLOCK_VALUE] = "value"};
 
 bool mpc_explain_choice(mpc_session *s, const mpc_graph *g, mpc_node_id id, json_t *all) {
@@ -92,14 +104,17 @@ bool mpc_explain_choice(mpc_session *s, const mpc_graph *g, mpc_node_id id, json
     mpc_pass_env env = {.ctx = s->ctx, .profile = s->profile};
     if (mpc_graph_explain(g, id, s->profile, &env, &x) != MPC_OK) return false;
     if (!x.present) return true;
-    const mpc_choice_line *line = s->plan_choices ? mpc_plan_choices_find(s->plan_choices, mpc_value_name(g, g->nodes[id].result_begin)) : NULL;
+    const mpc_choice_line *line =
+        s->plan_choices ? mpc_plan_choices_find(s->plan_choices, mpc_value_name(g, g->nodes[id].result_begin)) : NULL;
     bool weighed = s->plan_choices && mpc_plan_choices_solution(s->plan_choices)->present, ok = true;
     if (line && line->choice.present) ok = put_terms(&line->choice, all);
-    if (weighed && isfinite(x.seconds)) { /* class rules decided nothing here */
+    if (isfinite(x.seconds) && (weighed || !by_class_rules(mpc_sym_text(g->ctx, g->nodes[id].why)))) {
         take_rule(line, &x);
         find_deciders(s, g, id, line, &x);
+        if (!weighed && x.kind == MPC_BLOCK_NONE) x.kind = MPC_BLOCK_RULE; /* the solver's own, told in the reason */
     }
-    if (!isfinite(x.seconds)) ok = ok && json_object_set_new(all, "change", json_string("nothing: its type is f32 by a hard rule")) == 0;
+    if (!isfinite(x.seconds))
+        ok = ok && json_object_set_new(all, "change", json_string("nothing: its type is f32 by a hard rule")) == 0;
     ok = ok && json_object_set_new(all, "alternative", json_string(mpc_format_get(x.other)->name)) == 0 &&
          json_object_set_new(all, "price", isfinite(x.seconds) ? json_real(x.seconds) : json_null()) == 0 &&
          json_object_set_new(all, "step", json_real(x.total)) == 0 &&
@@ -121,8 +136,8 @@ static void print_price(const json_t *all) {
         printf("  %-12s %s: never, its type is f32 by a hard rule\n", "instead", text_of(all, "alternative"));
         return;
     }
-    printf("  %-12s %s: %+.3f us of the %.1f us that formats decide in a step (%s)\n", "instead", text_of(all, "alternative"),
-           1e6 * more, 1e6 * step, text_of(all, "target"));
+    printf("  %-12s %s: %+.3f us of the %.1f us that formats decide in a step (%s)\n", "instead",
+           text_of(all, "alternative"), 1e6 * more, 1e6 * step, text_of(all, "target"));
 }
 
 void mpc_explain_print_choice(const json_t *all) {
@@ -131,7 +146,8 @@ void mpc_explain_print_choice(const json_t *all) {
     if (!kind) return;
     print_price(all);
     if (strcmp(kind, "price") == 0) printf("  %-12s its own price\n", "decided by");
-    if (strcmp(kind, "rule") == 0) printf("  %-12s %s %s\n", "decided by", rule ? "rule" : "the reason above", rule ? rule : "");
+    if (strcmp(kind, "rule") == 0)
+        printf("  %-12s %s%s\n", "decided by", rule ? "rule " : "the reason above", rule ? rule : "");
     for (size_t i = 0; i < json_array_size(blockers); i++) {
         const json_t *b = json_array_get(blockers, i);
         printf("  %-12s %s (%s), which stores %s%s%s\n", i ? "" : "decided by", text_of(b, "value"), text_of(b, "op"),

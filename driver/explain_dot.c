@@ -1,6 +1,6 @@
-/* mpc explain --dot: the graph after autocast, casts and masters as a Graphviz picture. Ops are boxes filled by the format they store,
- * casts are red diamonds, edges are values with their format and bytes, blocks of the model are clusters. The text is the same for the
- * same graph: nodes come by path, then in the graph's order. */
+/* mpc explain --dot: the graph after autocast, casts and masters as a Graphviz picture. Ops are boxes filled by the
+ * format they store, casts are red diamonds, edges are values with their format and bytes, blocks of the model are
+ * clusters. The text is the same for the same graph: nodes come by path, then in the graph's order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,9 @@ typedef struct item {
 static const struct {
     mpc_format format;
     const char *fill, *line;
-} COLORS[] = {{MPC_FMT_f64, "#d9d2e9", "#674ea7"},  {MPC_FMT_f32, "#cfe2f3", "#1c4587"},  {MPC_FMT_bf16, "#fce5cd", "#b45f06"},
-              {MPC_FMT_f16, "#d9ead3", "#38761d"},  {MPC_FMT_f8e4m3, "#fff2cc", "#7f6000"}, {MPC_FMT_f8e5m2, "#fff2cc", "#7f6000"}};
+} COLORS[] = {{MPC_FMT_f64, "#d9d2e9", "#674ea7"},    {MPC_FMT_f32, "#cfe2f3", "#1c4587"},
+              {MPC_FMT_bf16, "#fce5cd", "#b45f06"},   {MPC_FMT_f16, "#d9ead3", "#38761d"},
+              {MPC_FMT_f8e4m3, "#fff2cc", "#7f6000"}, {MPC_FMT_f8e5m2, "#fff2cc", "#7f6000"}};
 enum { COLOR_COUNT = sizeof COLORS / sizeof *COLORS };
 
 static const char *fill_of(mpc_format format) {
@@ -60,7 +61,8 @@ static void append_node(const mpc_graph *g, const item *it, size_t depth, mpc_st
     append_text(mpc_node_op(g, it->id)->name, out);
     mpc_str_append(out, "\\n");
     append_text(mpc_str_cstr(&type), out);
-    mpc_str_printf(out, "\" fillcolor=\"%s\" color=\"%s\"", fill_of(format), n->op == MPC_OP_cast ? "#cc0000" : line_of(format));
+    mpc_str_printf(out, "\" fillcolor=\"%s\" color=\"%s\"", fill_of(format),
+                   n->op == MPC_OP_cast ? "#cc0000" : line_of(format));
     if (n->op == MPC_OP_cast) mpc_str_append(out, " shape=diamond fontcolor=\"#cc0000\" penwidth=3");
     else if (n->op == MPC_OP_state) mpc_str_append(out, " shape=cylinder");
     if (n->why) {
@@ -153,11 +155,13 @@ static bool append_nodes(const mpc_graph *g, mpc_str *out) {
 
 /* ---- edges ---- */
 
-static void append_edge(const mpc_graph *g, mpc_value_id v, const char *to, uint32_t to_id, const char *style, mpc_str *out) {
+static void append_edge(const mpc_graph *g, mpc_value_id v, const char *to, uint32_t to_id, const char *style,
+                        mpc_str *out) {
     const mpc_type *type = mpc_value_type(g, v);
     const mpc_value *value = &g->values[v];
     bool is_input = value->producer == MPC_NONE;
-    mpc_str_printf(out, "  %s%u -> %s%u [label=\"", is_input ? "i" : "n", is_input ? value->index : value->producer, to, to_id);
+    mpc_str_printf(out, "  %s%u -> %s%u [label=\"", is_input ? "i" : "n", is_input ? value->index : value->producer, to,
+                   to_id);
     if (!is_input && g->nodes[value->producer].result_count > 1) {
         append_text(mpc_value_name(g, v), out);
         mpc_str_append(out, " ");
@@ -169,10 +173,12 @@ static void append_edge(const mpc_graph *g, mpc_value_id v, const char *to, uint
 static void append_edges(const mpc_graph *g, mpc_str *out) {
     for (mpc_node_id i = 0; i < g->node_count; i++) {
         const mpc_node *n = &g->nodes[i];
-        for (uint32_t k = 0; k < n->operand_count && n->result_count; k++) append_edge(g, mpc_operand(g, n, k), "n", i, "", out);
+        for (uint32_t k = 0; k < n->operand_count && n->result_count; k++)
+            append_edge(g, mpc_operand(g, n, k), "n", i, "", out);
     }
     for (uint32_t i = 0; i < g->next_count; i++)
-        append_edge(g, g->nexts[i].value, "n", g->values[g->nexts[i].state].producer, " style=dashed constraint=false", out);
+        append_edge(g, g->nexts[i].value, "n", g->values[g->nexts[i].state].producer, " style=dashed constraint=false",
+                    out);
     for (uint32_t i = 0; i < g->output_count; i++) append_edge(g, g->outputs[i].value, "o", i, "", out);
 }
 
@@ -183,7 +189,8 @@ static void append_ends(const mpc_graph *g, mpc_str *out) {
         mpc_format format = mpc_value_format(g, g->inputs[i].value);
         mpc_str_printf(out, "  i%u [label=\"", i);
         append_text(mpc_value_name(g, g->inputs[i].value), out);
-        mpc_str_printf(out, "\\ninput\" shape=ellipse fillcolor=\"%s\" color=\"%s\"];\n", fill_of(format), line_of(format));
+        mpc_str_printf(out, "\\ninput\" shape=ellipse fillcolor=\"%s\" color=\"%s\"];\n", fill_of(format),
+                       line_of(format));
     }
     for (uint32_t i = 0; i < g->output_count; i++) {
         mpc_str_printf(out, "  o%u [label=\"", i);
@@ -199,9 +206,11 @@ static void append_legend(const mpc_graph *g, mpc_str *out) {
     mpc_str_append(out, "  subgraph cluster_legend { label=\"stored in\"; style=dashed;\n");
     for (size_t i = 0; i < COLOR_COUNT; i++)
         if (seen[i])
-            mpc_str_printf(out, "    legend_%s [label=\"%s\" fillcolor=\"%s\" color=\"%s\"];\n", mpc_format_get(COLORS[i].format)->name,
-                           mpc_format_get(COLORS[i].format)->name, COLORS[i].fill, COLORS[i].line);
-    mpc_str_append(out, "    legend_cast [label=\"cast\" shape=diamond fillcolor=white color=\"#cc0000\" fontcolor=\"#cc0000\" penwidth=3];\n  }\n");
+            mpc_str_printf(out, "    legend_%s [label=\"%s\" fillcolor=\"%s\" color=\"%s\"];\n",
+                           mpc_format_get(COLORS[i].format)->name, mpc_format_get(COLORS[i].format)->name,
+                           COLORS[i].fill, COLORS[i].line);
+    mpc_str_append(out, "    legend_cast [label=\"cast\" shape=diamond fillcolor=white color=\"#cc0000\" "
+                        "fontcolor=\"#cc0000\" penwidth=3];\n  }\n");
 }
 
 bool mpc_explain_dot(const mpc_graph *g, mpc_str *out) {

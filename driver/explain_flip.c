@@ -1,6 +1,6 @@
-/* Who decides a value's format, found by asking the solver again: the model is assigned once more with the user's word on a neighbour,
- * and where the value turns, the neighbour is named. So what explain names holds for every solver, one from a plugin included. Only
- * what a policy can name is asked: forward ops with names of their own. */
+/* Who decides a value's format, found by asking the solver again: the model is assigned once more with the user's word
+ * on a neighbour, and where the value turns, the neighbour is named. So what explain names holds for every solver, one
+ * from a plugin included. Only what a policy can name is asked: forward ops with names of their own. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,8 +32,8 @@ bool mpc_explain_can_be_named(const mpc_graph *g, mpc_node_id id) {
 }
 
 /* policy."fc1"=f32 for every neighbour, behind the settings that the command line has. */
-static bool add_words(const mpc_session *s, const mpc_graph *g, const mpc_node_id *neighbours, uint32_t count, mpc_arena *arena,
-                      mpc_options *o) {
+static bool add_words(const mpc_session *s, const mpc_graph *g, const mpc_node_id *neighbours, uint32_t count,
+                      mpc_arena *arena, mpc_options *o) {
     const char *low = strcmp(s->train->precision, "f16") == 0 ? "f16" : "bf16";
     o->changes = (mpc_text_list){0};
     for (uint32_t i = 0; i < count; i++) {
@@ -69,7 +69,8 @@ static bool assign_again(const mpc_session *s, const mpc_options *options, const
     return ok;
 }
 
-bool mpc_explain_flips(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *neighbours, uint32_t count) {
+bool mpc_explain_flips(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *neighbours,
+                       uint32_t count) {
     mpc_arena *arena = mpc_arena_create();
     mpc_options options = *s->cli->options;
     bool ok = arena != NULL && count > 0;

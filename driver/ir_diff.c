@@ -1,5 +1,6 @@
-/* What differs between two graphs or assignments. Both become tables by name first, so that the order of nodes, line numbers and
- * reasons don't matter; a value that only moved is equal. Group numbers and places are left out: they follow from the rest. */
+/* What differs between two graphs or assignments. Both become tables by name first, so that the order of nodes, line
+ * numbers and reasons don't matter; a value that only moved is equal. Group numbers and places are left out: they
+ * follow from the rest. */
 #include "driver/ir_diff.h"
 
 #include <string.h>
@@ -169,8 +170,8 @@ static json_t *fields_apart(const json_t *line, const json_t *other) {
 
 static bool push_changed(json_t *list, const char *name, const json_t *a, const json_t *b) {
     if (json_equal(a, b)) return true;
-    json_t *item = json_pack("{s:s, s:O, s:o, s:o}", "value", name, "op", json_object_get(b, "op"), "was", fields_apart(a, b),
-                             "now", fields_apart(b, a));
+    json_t *item = json_pack("{s:s, s:O, s:o, s:o}", "value", name, "op", json_object_get(b, "op"), "was",
+                             fields_apart(a, b), "now", fields_apart(b, a));
     return json_array_append_new(list, item) == 0;
 }
 
@@ -196,7 +197,8 @@ json_t *mpc_diff_sides(const json_t *a, const json_t *b) {
         ok = ok && (json_object_get(a, key) || push_alone(added, key, line));
     }
     bool equal = !json_array_size(changed) && !json_array_size(removed) && !json_array_size(added);
-    json_t *diff = json_pack("{s:b, s:o, s:o, s:o}", "equal", equal, "changed", changed, "removed", removed, "added", added);
+    json_t *diff =
+        json_pack("{s:b, s:o, s:o, s:o}", "equal", equal, "changed", changed, "removed", removed, "added", added);
     if (ok) return diff;
     json_decref(diff);
     return NULL;

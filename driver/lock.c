@@ -1,6 +1,6 @@
-/* train --lock FILE. The file is an assignment.txt; what counts in it are values, ops and formats, not the order of lines nor the
- * reasons, so that a compiler that words its reasons otherwise doesn't break a lock. It is never rewritten: who accepts another
- * assignment removes it. */
+/* train --lock FILE. The file is an assignment.txt; what counts in it are values, ops and formats, not the order of
+ * lines nor the reasons, so that a compiler that words its reasons otherwise doesn't break a lock. It is never
+ * rewritten: who accepts another assignment removes it. */
 #include "driver/lock.h"
 
 #include <stdio.h>
@@ -67,11 +67,12 @@ bool mpc_assignment_check_file(const mpc_session *s, const char *path, const mpc
 
 static bool check_lock(const mpc_session *s, const char *path) {
     mpc_str message = {0};
-    mpc_str_printf(&message, "the precision assignment is not the one that %s locks (- is the lock's, + this one's)", path);
-    const mpc_assignment_refusal how = {
-        .code = "E366",
-        .message = mpc_str_cstr(&message),
-        .help = "the model, a policy, the solver, the device or the compiler has changed; remove the file to accept this assignment"};
+    mpc_str_printf(&message, "the precision assignment is not the one that %s locks (- is the lock's, + this one's)",
+                   path);
+    const mpc_assignment_refusal how = {.code = "E366",
+                                        .message = mpc_str_cstr(&message),
+                                        .help = "the model, a policy, the solver, the device or the compiler has "
+                                                "changed; remove the file to accept this assignment"};
     bool ok = mpc_assignment_check_file(s, path, &how);
     mpc_str_free(&message);
     return ok;

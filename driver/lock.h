@@ -4,8 +4,8 @@
 
 #include "driver/session.h"
 
-/* Once the session's first step has made its assignment: writes it where there is no FILE, else compares; E366 with the difference.
- * A FILE without a folder lies beside the model. Nothing to do without --lock. */
+/* Once the session's first step has made its assignment: writes it where there is no FILE, else compares; E366 with the
+ * difference. A FILE without a folder lies beside the model. Nothing to do without --lock. */
 bool mpc_lock_check(mpc_session *s);
 
 /* What is said, before the difference, of an assignment that isn't the file's. */

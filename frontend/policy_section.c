@@ -1,6 +1,6 @@
-/* The section policy: formats by op name or path, values that must agree, the level. Later lines win over earlier ones, those
- * of the command line come last. A newcomer would look for `level` in the configuration: it is the setting `solver` under
- * another name. */
+/* The section policy: formats by op name or path, values that must agree, the level. Later lines win over earlier ones,
+ * those of the command line come last. A newcomer would look for `level` in the configuration: it is the setting
+ * `solver` under another name. */
 #include <string.h>
 
 #include "frontend/fe_train.h"
@@ -77,7 +77,8 @@ static bool is_level(const fe_ast *word) {
 
 static void set_level(mpc_model *m, const fe_ast *word, mpc_span span, const char *command) {
     if (!is_level(word)) {
-        fe_error(&m->diag, "E052", word->span, "`level` is O0 (all f32), O1 (lists), O2 (almost all low) or O3 (all low)");
+        fe_error(&m->diag, "E052", word->span,
+                 "`level` is O0 (all f32), O1 (lists), O2 (almost all low) or O3 (all low)");
         return;
     }
     fe_setting *s = fe_train_setting(m, fe_find_train_key("solver"));
@@ -100,7 +101,8 @@ static void set_level(mpc_model *m, const fe_ast *word, mpc_span span, const cha
 
 /* --- lines --- */
 
-static void add_entry(mpc_model *m, const char *key, const fe_ast *value, mpc_span span, mpc_span name_span, const char *command) {
+static void add_entry(mpc_model *m, const char *key, const fe_ast *value, mpc_span span, mpc_span name_span,
+                      const char *command) {
     if (strcmp(key, "agree") == 0) add_agreement(m, value, span);
     else if (strcmp(key, "level") == 0) set_level(m, value, span, command);
     else if (!known_op(m, key)) unknown_op(m, key, name_span);
@@ -123,11 +125,13 @@ static void add_override(mpc_model *m, const mpc_override *o) {
     const char *title = fe_override_title(m, o), *key = o->key + 7, *end = strrchr(key, '"');
     bool quoted = *key == '"' && end > key + 1 && !end[1];
     const fe_ast *e = *o->value ? fe_parse_text(m, title, o->value) : NULL;
-    const char *name = quoted ? mpc_arena_strndup(m->arena, key + 1, (size_t)(end - key - 1)) : mpc_arena_strdup(m->arena, key);
+    const char *name =
+        quoted ? mpc_arena_strndup(m->arena, key + 1, (size_t)(end - key - 1)) : mpc_arena_strdup(m->arena, key);
     if (!name) m->diag.no_memory = true;
     if (!name || (*o->value && !e)) return;
     if (!*o->value || !*key || (*key == '"' && !quoted)) {
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E301", (mpc_span){0}, "a policy names an op or a path, and a format");
+        fe_report r =
+            fe_begin(&m->diag, MPC_SEV_ERROR, "E301", (mpc_span){0}, "a policy names an op or a path, and a format");
         r.place = title;
         fe_help(&r, "--set 'policy.\"head.**\"=f32'");
         fe_send(&r);
@@ -149,7 +153,8 @@ void fe_read_policy(mpc_model *m) {
         else fe_error(&m->diag, "E052", e->span, "a policy is an op or a path with a format: softmax = f32");
     }
     for (size_t i = 0; i < m->override_count; i++)
-        if (!m->overrides[i].is_const && strncmp(m->overrides[i].key, "policy.", 7) == 0) add_override(m, &m->overrides[i]);
+        if (!m->overrides[i].is_const && strncmp(m->overrides[i].key, "policy.", 7) == 0)
+            add_override(m, &m->overrides[i]);
 }
 
 /* --- what autocast is told --- */

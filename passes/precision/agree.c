@@ -1,6 +1,7 @@
-/* Values that the user wants in one storage format: the option `agree` of autocast, "a|layer.*.b@m.mpg:12;c|d". A group takes the
- * format that one of its members has by the user's word or by its type; else the widest that the solver gives to any. A newcomer
- * would look for gradients here: they have their values' formats, so only forward values are matched. */
+/* Values that the user wants in one storage format: the option `agree` of autocast, "a|layer.*.b@m.mpg:12;c|d". A group
+ * takes the format that one of its members has by the user's word or by its type; else the widest that the solver gives
+ * to any. A newcomer would look for gradients here: they have their values' formats, so only forward values are
+ * matched. */
 #include <string.h>
 
 #include "passes/precision/precision.h"
@@ -63,7 +64,8 @@ mpc_status mpc_plan_read_agreements(mpc_plan *p, const char *text) {
     size_t groups = 1;
     for (const char *at = text; *at != '\0'; at++) groups += *at == ';';
     if (*text == '\0') return MPC_OK;
-    reading r = {.p = p, .pairs = mpc_arena_alloc(p->arena, groups * ((size_t)p->g->value_count + 1) * sizeof *r.pairs)};
+    reading r = {.p = p,
+                 .pairs = mpc_arena_alloc(p->arena, groups * ((size_t)p->g->value_count + 1) * sizeof *r.pairs)};
     if (r.pairs == NULL) return no_memory(p);
     mpc_status status = MPC_OK;
     for (const char *at = text; *at != '\0' && status == MPC_OK;) {
@@ -81,8 +83,8 @@ mpc_status mpc_plan_read_agreements(mpc_plan *p, const char *text) {
 typedef struct settling {
     mpc_plan *p;
     mpc_value_id *root; /* by value */
-    mpc_value_id *pin; /* by root: the member whose format is not up to a decision; MPC_NONE */
-    mpc_format *wide; /* by root */
+    mpc_value_id *pin;  /* by root: the member whose format is not up to a decision; MPC_NONE */
+    mpc_format *wide;   /* by root */
 } settling;
 
 static mpc_value_id find_root(settling *s, mpc_value_id v) {
@@ -162,7 +164,8 @@ static mpc_decision decision_with(const mpc_plan *p, mpc_node_id id, mpc_format 
 static void settle_value(mpc_plan *p, mpc_value_id v, mpc_format format, mpc_sym why) {
     mpc_node_id id = p->g->values[v].producer;
     if (is_pinned(p, v) || !mpc_is_assigned(p->g, id)) return;
-    mpc_plan_decide(p, id, decision_with(p, id, format), "%s: %s", mpc_sym_text(p->g->ctx, why), mpc_format_get(format)->name);
+    mpc_plan_decide(p, id, decision_with(p, id, format), "%s: %s", mpc_sym_text(p->g->ctx, why),
+                    mpc_format_get(format)->name);
     p->given[id] = true;
 }
 

@@ -1,6 +1,6 @@
-/* Why one node of a decided graph has its format: what the other format would cost with everything else as it is, and who stands in
- * its way by the class rules. Solvers that weigh costs say more about their choices (mpc_plan_choices); this is what can be said of any
- * assignment, and all there is to say of the solver `list`. */
+/* Why one node of a decided graph has its format: what the other format would cost with everything else as it is, and
+ * who stands in its way by the class rules. Solvers that weigh costs say more about their choices (mpc_plan_choices);
+ * this is what can be said of any assignment, and all there is to say of the solver `list`. */
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -100,8 +100,8 @@ bool mpc_decision_is_low(const mpc_plan *p, mpc_node_id id) {
     return mpc_format_is_low(p->format[mpc_result(&p->g->nodes[id], 0)]);
 }
 
-static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena,
-                          mpc_explained *out) {
+static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
+                          mpc_arena *arena, mpc_explained *out) {
     mpc_plan p;
     const mpc_costs *costs;
     mpc_status status = mpc_plan_of_graph(g, profile, env, arena, &p, &costs);
@@ -117,8 +117,8 @@ static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_p
     return MPC_OK;
 }
 
-mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
-                             mpc_explained *out) {
+mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, const mpc_device_profile *profile,
+                             mpc_pass_env *env, mpc_explained *out) {
     *out = (mpc_explained){.present = false};
     if (decided->decisions == NULL || !decided->decisions[id].present) return MPC_OK;
     mpc_arena *arena = mpc_arena_create();

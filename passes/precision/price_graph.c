@@ -1,5 +1,5 @@
-/* What a decided graph costs: its decisions become a plan again and the plan is priced, so that an assignment can be judged after the
- * pass is over, by whoever made it. The graph is as autocast left it, before casts are inserted. */
+/* What a decided graph costs: its decisions become a plan again and the plan is priced, so that an assignment can be
+ * judged after the pass is over, by whoever made it. The graph is as autocast left it, before casts are inserted. */
 #include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
 
@@ -27,8 +27,8 @@ static mpc_status take_decisions(mpc_plan *p) {
     return MPC_OK;
 }
 
-mpc_status mpc_plan_of_graph(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan *plan,
-                             const mpc_costs **costs) {
+mpc_status mpc_plan_of_graph(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena,
+                             mpc_plan *plan, const mpc_costs **costs) {
     *plan = mpc_plan_create(g, low_of(g), arena);
     if (plan->g == NULL) return MPC_NO_MEMORY;
     mpc_plan_read_backwards(plan);
@@ -38,7 +38,8 @@ mpc_status mpc_plan_of_graph(const mpc_graph *g, const mpc_device_profile *profi
     return *costs != NULL ? MPC_OK : MPC_FAILED;
 }
 
-static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena, mpc_plan_cost *out) {
+static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, mpc_pass_env *env, mpc_arena *arena,
+                        mpc_plan_cost *out) {
     mpc_plan p;
     const mpc_costs *costs;
     mpc_status status = mpc_plan_of_graph(g, profile, env, arena, &p, &costs);
@@ -46,7 +47,8 @@ static mpc_status price(const mpc_graph *g, const mpc_device_profile *profile, m
     return status;
 }
 
-mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env, mpc_plan_cost *out) {
+mpc_status mpc_graph_price(const mpc_graph *decided, const mpc_device_profile *profile, mpc_pass_env *env,
+                           mpc_plan_cost *out) {
     const mpc_sink *sink = mpc_context_sink(decided->ctx);
     *out = (mpc_plan_cost){0};
     if (decided->decisions == NULL) return mpc_error(sink, "E108", "a price needs the decisions of autocast");

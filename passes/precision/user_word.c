@@ -1,6 +1,6 @@
-/* What the user asks for against what can't be had: a node whose float results are all f32 by its type (losses, log-sum-exps,
- * statistics) can't be narrowed by a policy, a region or an annotation. Only forward nodes are asked: backward ops inherit their
- * region and store what N60 says. */
+/* What the user asks for against what can't be had: a node whose float results are all f32 by its type (losses,
+ * log-sum-exps, statistics) can't be narrowed by a policy, a region or an annotation. Only forward nodes are asked:
+ * backward ops inherit their region and store what N60 says. */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Values that the user wants in one format have one, under every solver: on random graphs with random groups, with and without words of
- * the user in them; and words that can't be had are refused with both places. */
+/* Values that the user wants in one format have one, under every solver: on random graphs with random groups, with and
+ * without words of the user in them; and words that can't be had are refused with both places. */
 #include <math.h>
 
 #include "base/str.h"
@@ -40,7 +40,8 @@ static mpc_format stored(const mpc_graph *g, const char *name) {
     mpc_value_id v = mpc_graph_find_value(g, name);
     if (v == MPC_NONE) return MPC_FMT_none;
     mpc_node_id id = g->values[v].producer;
-    if (id == MPC_NONE || !g->decisions[id].present || g->decisions[id].result == MPC_FMT_none) return mpc_value_format(g, v);
+    if (id == MPC_NONE || !g->decisions[id].present || g->decisions[id].result == MPC_FMT_none)
+        return mpc_value_format(g, v);
     return g->decisions[id].result;
 }
 
@@ -52,9 +53,10 @@ static unsigned next_random(unsigned *state) { return (*state = *state * 1664525
 
 /* Values v0 ... of one shape; `word` is the node that carries @f32, -1: none. */
 static void random_text(unsigned *r, unsigned count, int word, mpc_str *out) {
-    static const char *const ops[] = {"matmul(%%%s, %%w)", "relu(%%%s)", "softmax(%%%s)", "exp(%%%s)", "add(%%%s, %%%s)", "mul(%%%s, %%%s)",
-                                      "tanh(%%%s)", "matmul(%%%s, %%w)"};
-    mpc_str_append(out, "mpir 1\ngraph @g(%x: f32[64,64]) {\n  %w = state() {name=w skip=keep trainable=true} : f32[64,64]\n");
+    static const char *const ops[] = {"matmul(%%%s, %%w)", "relu(%%%s)",      "softmax(%%%s)", "exp(%%%s)",
+                                      "add(%%%s, %%%s)",   "mul(%%%s, %%%s)", "tanh(%%%s)",    "matmul(%%%s, %%w)"};
+    mpc_str_append(
+        out, "mpir 1\ngraph @g(%x: f32[64,64]) {\n  %w = state() {name=w skip=keep trainable=true} : f32[64,64]\n");
     for (unsigned i = 0; i < count; i++) {
         char a[16] = "x", b[16] = "x";
         unsigned op = next_random(r) % (sizeof ops / sizeof *ops);
@@ -62,13 +64,19 @@ static void random_text(unsigned *r, unsigned count, int word, mpc_str *out) {
         if (i) snprintf(b, sizeof b, "v%u", next_random(r) % i);
         mpc_str_printf(out, "  %%v%u = ", i);
         mpc_str_printf(out, ops[op], a, b);
-        mpc_str_printf(out, "%s%s : f32[64,64]\n", op == 2 ? " {axis=1" : (int)i == word ? " {" : "",
-                       (int)i == word ? op == 2 ? " prec=f32}" : "prec=f32}" : op == 2 ? "}" : "");
+        mpc_str_printf(out, "%s%s : f32[64,64]\n",
+                       op == 2          ? " {axis=1"
+                       : (int)i == word ? " {"
+                                        : "",
+                       (int)i == word ? op == 2 ? " prec=f32}" : "prec=f32}"
+                       : op == 2      ? "}"
+                                      : "");
     }
     mpc_str_printf(out, "  return(\"y\": %%v%u)\n}\n", count - 1);
 }
 
-static void check_groups(session *s, const mpc_graph *g, const char *solver, const unsigned *group, unsigned count, unsigned seed) {
+static void check_groups(session *s, const mpc_graph *g, const char *solver, const unsigned *group, unsigned count,
+                         unsigned seed) {
     mpc_str pipeline = {0};
     mpc_str_printf(&pipeline, "autocast{format=bf16 solver=%s target=h200 agree=\"", solver);
     for (unsigned k = 0; k < count; k++) mpc_str_printf(&pipeline, "%sv%u", k ? "|" : "", group[k]);
@@ -79,10 +87,12 @@ static void check_groups(session *s, const mpc_graph *g, const char *solver, con
     snprintf(first, sizeof first, "v%u", group[0]);
     for (unsigned k = 1; out != NULL && k < count; k++) {
         snprintf(name, sizeof name, "v%u", group[k]);
-        CHECK_MSG(stored(out, first) == stored(out, name), "seed %u, %s: %s and %s", seed, mpc_str_cstr(&pipeline), first, name);
+        CHECK_MSG(stored(out, first) == stored(out, name), "seed %u, %s: %s and %s", seed, mpc_str_cstr(&pipeline),
+                  first, name);
     }
     mpc_graph *casts = out ? run(s, out, "insert-casts") : NULL;
-    CHECK_MSG(casts != NULL && mpc_graph_verify(casts) == MPC_OK, "seed %u: casts of %s", seed, mpc_str_cstr(&pipeline));
+    CHECK_MSG(casts != NULL && mpc_graph_verify(casts) == MPC_OK, "seed %u: casts of %s", seed,
+              mpc_str_cstr(&pipeline));
     mpc_graph_destroy(casts);
     mpc_graph_destroy(out);
     mpc_str_free(&pipeline);
@@ -102,7 +112,8 @@ static void random_groups(session *s) {
         snprintf(a, sizeof a, "v%u", group[0]);
         snprintf(b, sizeof b, "v%u", group[1]);
         mixed += free_plan && stored(free_plan, a) != stored(free_plan, b);
-        for (uint32_t i = 0; g && i < mpc_solver_count(); i++) check_groups(s, g, mpc_solver_at(i)->name, group, 3, seed);
+        for (uint32_t i = 0; g && i < mpc_solver_count(); i++)
+            check_groups(s, g, mpc_solver_at(i)->name, group, 3, seed);
         mpc_graph_destroy(free_plan);
         mpc_graph_destroy(g);
         mpc_str_free(&text);
@@ -112,15 +123,17 @@ static void random_groups(session *s) {
 
 /* ---- words ---- */
 
-static const char words[] = "mpir 1\ngraph @g(%x: f32[8,8], %y: i32[8]) {\n"
-                            "  %w = state() {name=w skip=keep trainable=true} : f32[8,8]\n"
-                            "  %a = matmul(%x, %w) {prec=f32} : f32[8,8] loc(\"m.mpg\":3:1) why(\"user: @f32 m.mpg:3\")\n"
-                            "  %b = relu(%a) {prec=bf16} : f32[8,8] loc(\"m.mpg\":4:1) why(\"policy m.mpg:9\")\n"
-                            "  %c = tanh(%a) : f32[8,8]\n  %d = matmul(%c, %w) : f32[8,8]\n"
-                            "  %ce, %lse = cross_entropy(%d, %y) : f32[8], f32[8] loc(\"m.mpg\":7:1)\n"
-                            "  %loss, %n = loss_mean(%ce) : f32[], f32[]\n  return(\"loss\": %loss, \"b\": %b)\n}\n";
+static const char words[] =
+    "mpir 1\ngraph @g(%x: f32[8,8], %y: i32[8]) {\n"
+    "  %w = state() {name=w skip=keep trainable=true} : f32[8,8]\n"
+    "  %a = matmul(%x, %w) {prec=f32} : f32[8,8] loc(\"m.mpg\":3:1) why(\"user: @f32 m.mpg:3\")\n"
+    "  %b = relu(%a) {prec=bf16} : f32[8,8] loc(\"m.mpg\":4:1) why(\"policy m.mpg:9\")\n"
+    "  %c = tanh(%a) : f32[8,8]\n  %d = matmul(%c, %w) : f32[8,8]\n"
+    "  %ce, %lse = cross_entropy(%d, %y) : f32[8], f32[8] loc(\"m.mpg\":7:1)\n"
+    "  %loss, %n = loss_mean(%ce) : f32[], f32[]\n  return(\"loss\": %loss, \"b\": %b)\n}\n";
 
-static void refuses(session *s, const char *text, const char *options, const char *code, const char *one, const char *two) {
+static void refuses(session *s, const char *text, const char *options, const char *code, const char *one,
+                    const char *two) {
     mpc_graph *g = parse(s, text);
     mpc_str pipeline = {0};
     mpc_str_printf(&pipeline, "autocast{format=bf16 solver=list %s}", options);
