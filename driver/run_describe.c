@@ -37,6 +37,7 @@ static json_t *settings_json(const mpc_train_config *t) {
     json_t *s = json_object();
     const mpc_optimizer_config *o = &t->optimizer;
     json_object_set_new(s, "precision", json_string(t->precision));
+    json_object_set_new(s, "solver", json_string(t->solver));
     json_object_set_new(s, "optimizer", json_string(o->kind));
     set_number(s, "optimizer.lr", o->lr);
     set_number(s, "optimizer.momentum", o->momentum);
