@@ -34,11 +34,11 @@ static void print_json(const mpc_session *s, const mpc_graph *g, const mpc_findi
     const mpc_node *n = &g->nodes[f->node];
     mpc_str line = {0};
     append_line(s, g, n, &line);
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:s?, s:b}", "code", f->code, "rule", f->rule, "value",
-        mpc_value_name(g, n->result_begin), "file", mpc_sym_text(g->ctx, n->loc.file), "line", (int)n->loc.line,
-        "column", (int)n->loc.column, "source", mpc_str_cstr(&line), "op", mpc_node_op(g, f->node)->name, "what",
-        f->what, "fix", f->fix, "kept_f32", f->kept_f32);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:s?, s:b}", "code", f->code, "rule", f->rule, "value",
+                  mpc_value_name(g, n->result_begin), "file", mpc_sym_text(g->ctx, n->loc.file), "line",
+                  (int)n->loc.line, "column", (int)n->loc.column, "source", mpc_str_cstr(&line), "op",
+                  mpc_node_op(g, f->node)->name, "what", f->what, "fix", f->fix, "kept_f32", f->kept_f32);
     if (object) json_dumpf(object, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(object);

@@ -1,5 +1,5 @@
-/* mpc profile: runs steps of a training on `ref` and writes which numbers each value held. In f32 unless told otherwise,
- * since a format that is too narrow hides what it can't hold; the model is left as it was. */
+/* mpc profile: runs steps of a training on `ref` and writes which numbers each value held. In f32 unless told
+ * otherwise, since a format that is too narrow hides what it can't hold; the model is left as it was. */
 #include <stdio.h>
 #include <string.h>
 

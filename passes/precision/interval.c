@@ -11,10 +11,8 @@ mpc_interval mpc_interval_unknown(void) { return (mpc_interval){.lo = -INFINITY,
 mpc_interval mpc_interval_of(double lo, double hi) { return (mpc_interval){.lo = lo, .hi = hi}; }
 
 mpc_interval mpc_interval_union(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){.lo = fmin(a.lo, b.lo),
-                          .hi = fmax(a.hi, b.hi),
-                          .nan = a.nan || b.nan,
-                          .counted = a.counted && b.counted};
+    return (mpc_interval){
+        .lo = fmin(a.lo, b.lo), .hi = fmax(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
 }
 
 mpc_interval mpc_interval_with(mpc_interval a, double point) {
@@ -75,17 +73,13 @@ mpc_interval mpc_interval_div(mpc_interval a, mpc_interval b) {
 }
 
 mpc_interval mpc_interval_max(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){.lo = fmax(a.lo, b.lo),
-                          .hi = fmax(a.hi, b.hi),
-                          .nan = a.nan || b.nan,
-                          .counted = a.counted && b.counted};
+    return (mpc_interval){
+        .lo = fmax(a.lo, b.lo), .hi = fmax(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
 }
 
 mpc_interval mpc_interval_min(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){.lo = fmin(a.lo, b.lo),
-                          .hi = fmin(a.hi, b.hi),
-                          .nan = a.nan || b.nan,
-                          .counted = a.counted && b.counted};
+    return (mpc_interval){
+        .lo = fmin(a.lo, b.lo), .hi = fmin(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
 }
 
 mpc_interval mpc_interval_abs(mpc_interval a) {

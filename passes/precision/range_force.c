@@ -99,6 +99,47 @@ static void force_literal(forcing *f, mpc_node_id id) {
     }
 }
 
+/* --- scores (N22) --- */
+
+static const mpc_node *behind_views(const mpc_graph *g, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(g, v);
+    while (n != NULL && mpc_op_get(g->ctx, n->op)->kind == MPC_KIND_VIEW) n = mpc_producer(g, mpc_operand(g, n, 0));
+    return n;
+}
+
+/* x * c or x / c that makes x smaller: the operand that is x; MPC_NONE otherwise. */
+static mpc_value_id scaled_down(const mpc_graph *g, const mpc_node *n) {
+    bool div = n->op == MPC_OP_div;
+    for (uint32_t i = div ? 1 : 0; (div || n->op == MPC_OP_mul) && i < 2; i++) {
+        const mpc_node *c = behind_views(g, mpc_operand(g, n, i));
+        if (c == NULL || c->op != MPC_OP_const) continue;
+        double size = fabs(mpc_attr_float(g, c, "value"));
+        return (div ? size > 1 : size < 1) ? mpc_operand(g, n, 1 - i) : MPC_NONE;
+    }
+    return MPC_NONE;
+}
+
+enum { SCORES_DEPTH = 4 };
+
+/* From a softmax back through masks, biases and views to a product that is scaled only after it was stored (FC-039). */
+static void force_scores(forcing *f, mpc_value_id v, int depth) {
+    const mpc_graph *g = f->p->g;
+    const mpc_node *n = behind_views(g, v);
+    if (n == NULL || depth == 0) return;
+    mpc_value_id product = scaled_down(g, n);
+    const mpc_node *made = product != MPC_NONE ? behind_views(g, product) : NULL;
+    if (made != NULL && made->op == MPC_OP_matmul) {
+        const char *why = "f32: scores that are scaled after the product may pass f16 before (N22)";
+        force(f, mpc_result(made, 0), why);
+        for (mpc_value_id w = product; w != mpc_result(made, 0); w = mpc_operand(g, mpc_producer(g, w), 0))
+            force(f, w, why);
+        return;
+    }
+    uint32_t first = n->op == MPC_OP_where ? 1 : 0;
+    bool joins = n->op == MPC_OP_where || n->op == MPC_OP_add || n->op == MPC_OP_sub;
+    for (uint32_t i = first; joins && i < n->operand_count; i++) force_scores(f, mpc_operand(g, n, i), depth - 1);
+}
+
 mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
     const mpc_graph *g = p->g;
     if (!mpc_format_is_low(p->low)) return MPC_OK;
@@ -116,6 +157,8 @@ mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         force_off_zero(&f, &g->nodes[id]);
         force_angle(&f, &g->nodes[id]);
+        if (p->low == MPC_FMT_f16 && g->nodes[id].op == MPC_OP_softmax && g->nodes[id].origin == 0)
+            force_scores(&f, mpc_operand(g, &g->nodes[id], 0), SCORES_DEPTH);
         if (!p->given[id]) force_literal(&f, id);
     }
     return MPC_OK;
