@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/cost_target.h"
 #include "driver/ir_diff.h"
 #include "passes/precision/cost.h"
 #include "runtime/data/dataset_impl.h"
@@ -65,9 +66,10 @@ static bool parse_graph(mpc_cli *cli, const char *path, const char *text, size_t
     mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
     uint32_t file = ctx && mpc_passes_register(ctx) == MPC_OK ? mpc_sources_add(cli->sources, path, text, size) : 0;
     mpc_graph *g = file ? mpc_graph_parse(ctx, file) : NULL;
-    const mpc_device_profile *profile =
-        mpc_device_profile_find(strcmp(cli->options->device, "cuda") == 0 ? "h200" : "cpu-amx");
-    bool ok = g && profile && mpc_graph_verify(g) == MPC_OK && take_graph(g, profile, out);
+    mpc_session s = {.cli = cli, .sink = &cli->sink, .sources = cli->sources, .ctx = ctx};
+    if (strcmp(cli->options->device, "cuda") == 0) s.device = MPC_DEVICE_CUDA;
+    const mpc_device_profile *profile = g ? mpc_cost_target(&s) : NULL;
+    bool ok = profile && mpc_graph_verify(g) == MPC_OK && take_graph(g, profile, out);
     mpc_graph_destroy(g);
     mpc_context_destroy(ctx);
     return ok;

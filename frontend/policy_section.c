@@ -159,14 +159,18 @@ void fe_read_policy(mpc_model *m) {
 
 /* --- what autocast is told --- */
 
+/* Of the option's own signs a place may hold, say in the name of a folder. */
+static void append_place(const char *place, mpc_str *out) {
+    for (const char *at = place; *at; at++) mpc_str_append_n(out, *at == ';' || *at == '"' ? "_" : at, 1);
+}
+
 const char *mpc_model_agreements(mpc_model *m) {
     mpc_str text = {0};
     for (size_t i = 0; i < m->agreements.count; i++) {
         const fe_agreement *a = &m->agreements.data[i];
-        mpc_str_printf(&text, "%s%s@%s", i ? ";" : "", a->globs, fe_place_text(&m->diag, a->span));
+        mpc_str_printf(&text, "%s%s@", i ? ";" : "", a->globs);
+        append_place(fe_place_text(&m->diag, a->span), &text);
     }
-    for (size_t i = 0; i < text.length; i++)
-        if (text.data[i] == '"') text.data[i] = '\'';
     const char *copy = text.failed ? NULL : mpc_arena_strdup(m->arena, mpc_str_cstr(&text));
     mpc_str_free(&text);
     return copy;
