@@ -40,6 +40,7 @@ static mpc_node_id forward_count(const mpc_graph *g) {
     return seed == MPC_NONE ? g->node_count : g->values[seed].producer;
 }
 
+/* Variances by what is stored low and by what a cast makes low. */
 static void fill(const mpc_plan *p, const mpc_sensitivity *s, charges *out) {
     const mpc_graph *g = p->g;
     mpc_node_id end = forward_count(g);
@@ -66,21 +67,36 @@ static void scale(const mpc_graph *g, const charges *from, double factor, double
     for (uint32_t i = 0; i < g->operand_total; i++) to->by_operand[i] = fmin(from->by_operand[i] * factor, most);
 }
 
-static void charge(dial *d, const charges *x) {
-    mpc_costs_charge(d->c, x->by_value, NULL);
-    mpc_costs_charge_casts(d->c, x->by_operand);
+static void charge(mpc_costs *c, const charges *x) {
+    mpc_costs_charge(c, x->by_value, NULL);
+    mpc_costs_charge_casts(c, x->by_operand);
+}
+
+/* An overflow is infinite, but sums stay finite. */
+static bool make_variances(const mpc_plan *p, const mpc_sensitivity *s, charges *out) {
+    if (!make_charges(p->g, p->arena, out)) return false;
+    fill(p, s, out);
+    scale(p->g, out, 1, MOST_VARIANCE, out);
+    return true;
+}
+
+mpc_status mpc_sensitivity_charge(const mpc_plan *p, const mpc_sensitivity *s, mpc_costs *c) {
+    charges variances;
+    if (!make_variances(p, s, &variances)) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    charge(c, &variances);
+    return MPC_OK;
 }
 
 /* The cheapest assignment at this price. It is the plan's afterwards, with the priced charges. */
 static mpc_status solve(dial *d, double price, mpc_plan_choices *choices, mpc_solution *solution, point *out) {
     scale(d->p->g, &d->variance, price, d->most > 0 ? d->most : HUGE_VAL, &d->priced);
-    charge(d, &d->priced);
+    charge(d->c, &d->priced);
     mpc_status status = mpc_mincut_formats(d->p, d->c, &d->p->low, 1, choices, solution);
     if (status != MPC_OK) return status;
-    charge(d, &d->variance);
+    charge(d->c, &d->variance);
     mpc_plan_cost cost = mpc_plan_price(d->p, d->c);
     *out = (point){.price = price, .seconds = cost.seconds - cost.deviation, .variance = cost.deviation};
-    charge(d, &d->priced);
+    charge(d->c, &d->priced);
     d->rounds++;
     d->bound = fmax(d->bound, out->seconds + price * (out->variance - d->allowed));
     return MPC_OK;
@@ -105,7 +121,7 @@ static mpc_status close_in(dial *d, point over, point *within) {
 
 static mpc_status refuse(const dial *d, const point *within) {
     return mpc_error(mpc_context_sink(d->p->g->ctx), "E368",
-                     "no assignment keeps the loss budget %.3g: what is low by the user's word alone makes the loss deviate by %.3g",
+                     "no assignment keeps the loss budget %.3g: with what is low by the user's word, and little else, the loss deviates by %.3g",
                      sqrt(d->allowed), sqrt(within->variance));
 }
 
@@ -117,9 +133,10 @@ static mpc_status search(dial *d, point *best, mpc_dial *report) {
     report->free_seconds = best->seconds;
     report->free_predicted = sqrt(best->variance);
     if (best->variance <= d->allowed) return MPC_OK;
-    d->most = 4 * fmax(report->f32_seconds, best->seconds);
+    d->most = 24 * fmax(report->f32_seconds, best->seconds);
     point over = *best;
-    status = solve(d, 1e4 * d->most / d->allowed, NULL, &solution, best);
+    status = solve(d, d->most / d->allowed, NULL, &solution, best);
+    if (status == MPC_OK && best->variance > d->allowed) status = solve(d, 100 * d->most / d->allowed, NULL, &solution, best);
     if (status != MPC_OK) return status;
     return best->variance > d->allowed ? refuse(d, best) : close_in(d, over, best);
 }
@@ -127,11 +144,9 @@ static mpc_status search(dial *d, point *best, mpc_dial *report) {
 static bool begin(dial *d, mpc_plan *p, const mpc_solver_env *env, double budget) {
     *d = (dial){.p = p, .allowed = budget * budget};
     d->c = mpc_arena_alloc(p->arena, sizeof *d->c);
-    if (d->c == NULL || !make_charges(p->g, p->arena, &d->variance) || !make_charges(p->g, p->arena, &d->priced)) return false;
+    if (d->c == NULL || !make_variances(p, env->pass->sensitivity, &d->variance)) return false;
     *d->c = *env->costs;
-    fill(p, env->pass->sensitivity, &d->variance);
-    scale(p->g, &d->variance, 1, MOST_VARIANCE, &d->variance); /* an overflow is infinite */
-    return true;
+    return make_charges(p->g, p->arena, &d->priced);
 }
 
 mpc_status mpc_dial_solve(mpc_plan *p, const mpc_solver_env *env) {

@@ -6,6 +6,7 @@
 #include "ir/eval/eval.h"
 #include "passes/pass.h"
 
+struct mpc_costs;
 struct mpc_plan;
 struct mpc_solver_env;
 
@@ -43,6 +44,9 @@ typedef struct mpc_dial { /* what the search found; seconds per step by the mode
     double price;       /* seconds per unit of variance at which the assignment is the cheapest; 0: time alone */
     uint32_t rounds;    /* cuts solved */
 } mpc_dial;
+/* Charges every low choice its variance, as if it were seconds: mpc_plan_price(...).deviation is then the variance that a plan is predicted to have. The
+ * charges are in the plan's arena. */
+mpc_status mpc_sensitivity_charge(const struct mpc_plan *plan, const mpc_sensitivity *s, struct mpc_costs *costs);
 /* Instead of one cut (solver_mincut.c) when the pass has sensitivities and a budget. E368 when nothing keeps the budget. */
 mpc_status mpc_dial_solve(struct mpc_plan *plan, const struct mpc_solver_env *env);
 
