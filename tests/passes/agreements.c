@@ -2,6 +2,7 @@
  * without words of the user in them; and words that can't be had are refused with both places. */
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/str.h"
 #include "passes/passes.h"
 #include "passes/precision/precision.h"
@@ -159,6 +160,25 @@ static void gives(session *s, const char *options, const char *value, mpc_format
     mpc_str_free(&pipeline);
 }
 
+/* The n-th allocation fails, for every n: a clean failure, never a crash. */
+static void survives_failing_memory(void) {
+    bool done = false;
+    for (uint64_t n = 1; n < 4000 && !done; n++) {
+        session s;
+        CHECK(open_session(&s));
+        mpc_graph *g = parse(&s, words);
+        CHECK(g != NULL);
+        mpc_alloc_fail_after(n);
+        mpc_graph *out = g ? run(&s, g, "autocast{format=bf16 solver=list agree=\"a|d;c|loss\"}") : NULL;
+        mpc_alloc_fail_after(0);
+        done = out != NULL;
+        mpc_graph_destroy(out);
+        mpc_graph_destroy(g);
+        close_session(&s);
+    }
+    CHECK(done);
+}
+
 int main(void) {
     session s;
     CHECK(open_session(&s));
@@ -179,5 +199,6 @@ int main(void) {
     refuses(&s, mpc_str_cstr(&text), "", "E111", "bf16", "`ce` (cross_entropy, m.mpg:7)");
     mpc_str_free(&text);
     close_session(&s);
+    survives_failing_memory();
     return check_result();
 }
