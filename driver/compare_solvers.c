@@ -46,7 +46,7 @@ static mpc_graph *decide(comparison *c, const char *solver) {
     s->train = &train;
     mpc_pipeline_text_for(s, MPC_PHASE_TRAIN, MPC_STAGE_DECIDED, &text);
     s->train = own;
-    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile, .choices = c->choices};
+    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile, .choices = c->choices, .observed = s->observed};
     mpc_graph *g = parsed && !text.failed ? mpc_pipeline_run(parsed, text.data, &env, NULL) : NULL;
     mpc_graph_destroy(parsed);
     mpc_str_free(&text);
@@ -55,7 +55,7 @@ static mpc_graph *decide(comparison *c, const char *solver) {
 
 static bool compare_one(comparison *c, compared *row) {
     mpc_session *s = c->session;
-    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile};
+    mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile, .observed = s->observed};
     row->graph = decide(c, row->solver->name);
     row->ok =
         row->graph != NULL && mpc_graph_price(row->graph, c->profile, &env, &row->cost) == MPC_OK &&
@@ -67,7 +67,7 @@ static bool compare_all(comparison *c) {
     mpc_sink *sink = &c->session->cli->sink, own = *sink;
     bool ok = true, muted = false;
     for (uint32_t i = 0; i < c->count && ok; i++) {
-        c->rows[i].solver = mpc_solver_at(i);
+        c->rows[i].solver = mpc_solver_of(c->session->ctx, i);
         ok = compare_one(c, &c->rows[i]);
         muted = muted || ok;
         if (ok) sink->emit = drop;
@@ -192,7 +192,7 @@ bool mpc_compare_solvers(mpc_session *s) {
         return false;
     }
     comparison c = {.session = s,
-                    .count = mpc_solver_count(),
+                    .count = mpc_solver_count() + mpc_context_extension_count(s->ctx, MPC_EXT_SOLVER),
                     .profile = target_profile(s),
                     .choices = mpc_plan_choices_create(),
                     .arena = mpc_arena_create()};
