@@ -1,0 +1,81 @@
+"""--loss-budget as a user has it: predicted against measured deviations on the examples, budgets kept, and runs that go on in the formats they began with."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+EXAMPLES = os.path.join(os.path.abspath(sys.argv[2]), "examples")
+del sys.argv[2:]
+from support import MODEL, Folder, check, finish  # noqa: E402
+
+LOW = MODEL.replace("precision = f32", "precision = bf16")
+SMALL = {"linear": [], "mlp": ["--const", "width=32"], "digits": [],
+         "gpt": ["--const", "width=16", "--const", "depth=2", "--const", "heads=2", "--batch", "2"]}
+
+
+def dial(f, model, budget, *args, status=0):
+    """What explain says, as a dictionary."""
+    r = f.mpc("explain", model, "--json", "--cost-target", "h200", "--loss-budget", str(budget), *args, status=status, device="cpu")
+    return json.loads(r.out) if status == 0 else r
+
+
+with Folder(LOW) as f:
+    # without a budget that binds, the deviation of 32 batches is what was predicted, within a factor of 3
+    for name, consts in SMALL.items():
+        for precision in ("bf16", "f16"):
+            d = dial(f, f"{EXAMPLES}/{name}.mpg", 1e3, "--precision", precision, "--loss-check", "32", "--sensitivity", name + ".sens", *consts)
+            ratio = d["measured"] / d["predicted"] if d["predicted"] > 0 else 0
+            print(f"{name} {precision}: predicted {d['predicted']:.3g}, measured {d['measured']:.3g}, ratio {ratio:.2f}")
+            check(1 / 3 <= ratio <= 3 and d["batches"] == 32, name, precision, d)
+            check(d["predicted"] == d["predicted_without_budget"] and d["seconds"] <= d["seconds_f32"], d)
+
+    # budgets that bind are kept, by the prediction and by a run; a smaller one is never faster
+    free, before = d["predicted"], 0
+    for part in (0.9, 0.7, 0.5, 0.3, 0.1, 0.01):
+        d = dial(f, f"{EXAMPLES}/gpt.mpg", part * free, "--precision", "f16", "--sensitivity", "gpt.sens",
+                 "--loss-check", "8" if part == 0.5 else "0", *SMALL["gpt"])
+        check(d["predicted"] <= part * free and d["seconds_without_budget"] <= d["seconds"] <= d["seconds_f32"], d)
+        check(d["bound"] <= d["seconds"] and d["seconds"] >= before, d, before)
+        check(d.get("measured", 0) <= 3 * part * free, d)
+        before = d["seconds"]
+    check("W188" not in f.mpc("explain", "tiny.mpg", "--loss-budget", "1e-3", "--cost-target", "h200").err)
+
+    # a table that was written is read, whatever it says
+    one = dial(f, "tiny.mpg", 1e3, "--sensitivity", "tiny.sens")
+    check(f.get("tiny.sens").startswith(b"mpc-sensitivity 1\n"))
+    check(dial(f, "tiny.mpg", 1e3, "--sensitivity", "tiny.sens") == one)
+    head, names, *lines = f.get("tiny.sens").decode().splitlines()
+    louder = [line.split("\t")[0] + "".join("\t" + repr(100 * float(x)) for x in line.split("\t")[1:]) for line in lines]
+    f.put("louder.sens", "\n".join([head, names, *louder]) + "\n")
+    check(abs(dial(f, "tiny.mpg", 1e3, "--sensitivity", "louder.sens", "--loss-check", "0")["predicted"] / one["predicted"] - 10) < 1e-6)
+    r = f.mpc("explain", "tiny.mpg", "--loss-budget", "1e3", "--sensitivity", "louder.sens", "--cost-target", "h200")
+    check("W188" in r.err and "measured on 8 batches" in r.out, r.err, r.out)
+    f.put("bad.sens", head + "\n" + names + "\nx\tmuch\n")
+    check("E156" in dial(f, "tiny.mpg", 1, "--sensitivity", "bad.sens", status=1).err)
+
+    # what the user has made low can't be bought back
+    f.put("policy.mpg", LOW + 'policy { "fc1" = bf16 }\n')
+    r = dial(f, "policy.mpg", one["predicted"] / 1e6, "--sensitivity", "tiny.sens", status=1)
+    check("E368" in r.err and "1 error" not in r.out, r.err)
+    check("above 0" in dial(f, "tiny.mpg", 0, status=1).err)
+    check("nothing to decide" in f.mpc("explain", "tiny.mpg", "--precision", "f32", "--loss-budget", "1").out)
+
+    # the run keeps its assignment: it goes on in it, and is evaluated in it, without the option
+    def train(*args, status=0):
+        return f.mpc("train", "tiny.mpg", "--cost-target", "h200", "--loss-check", "0", *args, status=status)
+
+    budget = ["--loss-budget", str(one["predicted"] / 3), "--sensitivity", "tiny.sens"]
+    r = train("--steps", "4", "--out", "one", *budget)
+    check("loss budget" in r.err and json.loads(f.get("one", "run.json"))["loss_budget"] > 0, r.err)
+    train("--steps", "4", "--out", "free")
+    train("--steps", "4", "--out", "cut", "--solver", "mincut")
+    check(f.get("one", "assignment.txt") not in (f.get("free", "assignment.txt"), f.get("cut", "assignment.txt")))
+    kept = f.get("one", "assignment.txt")
+    f.mpc("eval", "tiny.mpg", "--from", "one", "--split", "test")
+    train("--resume", "one", "--change", "length=6 steps")
+    check(f.get("one", "assignment.txt") == kept and json.loads(f.get("one", "run.json"))["loss_budget"] > 0)
+    train("--steps", "6", "--out", "two", *budget)
+    check(f.get("two", "assignment.txt") == kept)
+    check(f.get("two", "checkpoints", "step-00000006", "weights.safetensors") == f.get("one", "checkpoints", "step-00000006", "weights.safetensors"))
+
+finish()
