@@ -159,7 +159,7 @@ static const int64_t zero = 0, one = 1;
 #define FIELD(f) offsetof(mpc_train_config, f)
 static const fe_train_key keys[] = {
     {"precision", "bf16", store_precision, precisions, FIELD(precision)},
-    {"solver", "list", store_name, NULL, FIELD(solver)},
+    {"solver", "mincut", store_name, NULL, FIELD(solver)},
     {"optimizer", "adamw(lr = 1e-3, weight_decay = 0.01)", store_call, optimizers, FIELD(optimizer)},
     {"schedule", "constant", store_call, schedules, FIELD(schedule)},
     {"loss_scale", "dynamic", store_call, scales, FIELD(loss_scale)},

@@ -11,7 +11,7 @@
 #include "passes/precision/cost.h"
 
 #define CPU_F32(rate) [MPC_FMT_f32] = {rate, 0.2e-6, {4, 16, 1}, 1, 1}
-#define CPU_LOW(format, rate) [MPC_FMT_##format] = {rate, 0.9e-6, {16, 16, 32}, 2, 6}
+#define CPU_LOW(format, rate) [MPC_FMT_##format] = {rate, 0.9e-6, {16, 16, 32}, 4, 2}
 #define CPU_SLOW(format, rate) [MPC_FMT_##format] = {rate, 1e-6, {4, 16, 1}, 1, 1}
 #define KINDS(...) {__VA_ARGS__}, {__VA_ARGS__}, {__VA_ARGS__}
 #define GPU(f32_rate, low_rate) \

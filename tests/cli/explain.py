@@ -9,7 +9,7 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
+with Folder(MODEL.replace("precision = f32", "precision = bf16\n    solver = list")) as f:
     text = f.mpc("explain", "tiny.mpg", "fc1").out
     for word in ("made by      linear(x, fc1.weight, fc1.bias)", "written at   tiny.mpg:3  h = relu(linear(x, 8) as fc1)", "reads        bf16",
                  "accumulates  f32", "stores       bf16", "(N01)", "h (relu)", "`@f32` before the statement of line 3", 'policy { "fc1" = f32 }'):
@@ -33,7 +33,7 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
         if "policy" not in change:
             continue
         policy = change[change.index("policy"):]
-        f.put("other.mpg", MODEL.replace("precision = f32", "precision = bf16") + policy + "\n")
+        f.put("other.mpg", MODEL.replace("precision = f32", "precision = bf16\n    solver = list") + policy + "\n")
         after = json.loads(f.mpc("explain", "other.mpg", v["value"], "--json").out)
         check(after["stores"] == policy.split()[-2] and "policy" in after["why"], v["value"], policy, after)
         tried += 1
@@ -65,8 +65,8 @@ with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
     check("mpc_" in f.mpc("compile", "tiny.mpg").out)
 
     # bytes said beforehand are those of the step that was loaded
-    said = json.loads(f.mpc("explain", "tiny.mpg", "--memory", "--json", device="cpu").out)
-    figures = lines(f.mpc("train", "tiny.mpg", "--steps", "2", "--out", "run", "--json", device="cpu").out)
+    said = json.loads(f.mpc("explain", "tiny.mpg", "--memory", "--json", "--solver", "list", device="cpu").out)
+    figures = lines(f.mpc("train", "tiny.mpg", "--steps", "2", "--out", "run", "--json", "--solver", "list", device="cpu").out)
     check([e["split"] for e in figures] == ["valid", "test"] and figures[1]["n"] == 40 and 0 <= figures[1]["accuracy"] <= 1, figures)
     check(lines(f.mpc("eval", "tiny.mpg", "--from", "run", "--json", device="cpu").out) == figures[1:])
     loaded = json.loads(f.get("run", "profile.json"))

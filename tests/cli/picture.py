@@ -94,7 +94,7 @@ def read(f, model, *options):
     return picture
 
 
-with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
+with Folder(MODEL.replace("precision = f32", "precision = bf16\n    solver = list")) as f:
     p = read(f, "tiny.mpg")
     graph = json.loads(f.mpc("dump-ir", "tiny.mpg", "--json").out)
     ops = [n["op"] for n in graph["nodes"] if n["results"]]

@@ -31,10 +31,10 @@ static opened *open_example(const char *file, const char *precision) {
     if (o == NULL) abort();
     snprintf(o->file, sizeof o->file, "%s", file);
     snprintf(o->precision, sizeof o->precision, "%s", precision);
-    char flag[] = "--precision";
-    char *args[] = {o->file, flag, o->precision};
+    char flag[] = "--precision", solver[] = "--solver", list[] = "list"; /* what is checked are the rules by class */
+    char *args[] = {o->file, flag, o->precision, solver, list};
     mpc_sources *sources = mpc_sources_create();
-    bool ok = mpc_options_parse(&o->options, mpc_command_find("train"), 3, args);
+    bool ok = mpc_options_parse(&o->options, mpc_command_find("train"), 5, args);
     o->cli = (mpc_cli){.options = &o->options, .sources = sources, .sink = {.emit = print_diag, .user = sources}};
     ok = ok && mpc_session_open(&o->session, &o->cli) && mpc_session_try_facts(&o->session);
     CHECK_MSG(ok, "%s", file);
