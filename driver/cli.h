@@ -29,7 +29,7 @@ typedef struct mpc_options {
     const char *sensitivity;
     int64_t loss_check; /* batches of the check; -1: not given */
     bool has_loss_budget;
-    bool json, short_form, overwrite, reasons, memory, dot, compare_solvers;
+    bool json, short_form, overwrite, reasons, units, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
     bool has_seed;
     uint64_t seed;

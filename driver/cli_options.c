@@ -68,6 +68,7 @@ static const option_row OPTIONS[] = {
      "after which passes (default autocast)"},
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
     {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},
+    {"--units", NULL, FLAG, AT(units), MPC_OPT_IR, "with the power of the loss scale that each value carries"},
     {"--compare-solvers", NULL, FLAG, AT(compare_solvers), MPC_OPT_EXPLAIN,
      "what every solver would decide, priced, with the rules it breaks"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},

@@ -7,6 +7,7 @@
 
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/scale_units.h"
 
 enum {
     GRAD = MPC_HAS_GRAD,
@@ -144,8 +145,12 @@ static double now_seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static bool is_sound(const mpc_graph *g) {
+    return mpc_graph_verify(g) == MPC_OK && mpc_scale_units_verify(g) == MPC_OK;
+}
+
 static mpc_graph *verified(mpc_graph *g, const mpc_pass *pass, mpc_pass_env *env) {
-    if (g == NULL || mpc_graph_verify(g) == MPC_OK) return g;
+    if (g == NULL || is_sound(g)) return g;
     mpc_error(mpc_context_sink(env->ctx), "E107", "pass `%s` made an ill-formed graph; this is a defect of the pass",
               pass->name);
     mpc_graph_destroy(g);
@@ -201,7 +206,7 @@ mpc_graph *mpc_pipeline_run(const mpc_graph *in, const char *pipeline, mpc_pass_
     mpc_graph *out = NULL;
     if (hooks == NULL) hooks = &none;
     if (arena == NULL) mpc_error(sink, "E901", "out of memory");
-    else if (hooks->verify_each && mpc_graph_verify(in) != MPC_OK) out = NULL; /* not the first pass's fault */
+    else if (hooks->verify_each && !is_sound(in)) out = NULL; /* not the first pass's fault */
     else if (mpc_pipeline_parse(pipeline, arena, env->ctx, &parsed) == MPC_OK &&
              check_requirements(&parsed, graph_properties(in), sink) == MPC_OK)
         out = run_all(in, &parsed, env, hooks);

@@ -1,0 +1,313 @@
+/* The scale unit of every value, forwards through the graph, one rule per op (scale_units.def); a mistake is V15 and
+ * names both origins. The scale enters as the state `scaler.scale`, or as the literal of that name as long as folding
+ * hasn't touched it: after that a static scale can't be told from the model's own numbers, and nothing is checked. What
+ * computes the scale's own next value is none of a gradient's business, so that part of the graph is exempt, provided
+ * that it reads no float but the scale and literals. */
+#include "passes/scale_units.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/context.h"
+
+typedef struct analysis {
+    const mpc_graph *g;
+    mpc_scale_unit *unit;
+    bool *scaler; /* by value: part of the scale's own update */
+    mpc_value_id scale;
+    unsigned errors;
+} analysis;
+
+typedef mpc_scale_unit (*unit_rule)(analysis *a, const mpc_node *n, uint32_t operand);
+typedef struct rule_row {
+    mpc_op_id op;
+    unit_rule rule;
+    uint32_t operand;
+} rule_row;
+
+static bool is_float(const analysis *a, mpc_value_id v) { return mpc_format_is_float(mpc_value_format(a->g, v)); }
+static mpc_scale_unit plain(mpc_value_id from) { return (mpc_scale_unit){MPC_SCALE_UNIT_POWER, 0, from}; }
+static mpc_scale_unit any(void) { return (mpc_scale_unit){MPC_SCALE_UNIT_ANY, 0, MPC_NONE}; }
+static mpc_scale_unit of(const analysis *a, const mpc_node *n, uint32_t i) { return a->unit[mpc_operand(a->g, n, i)]; }
+
+static bool is_true_value(mpc_scale_unit u) {
+    return u.kind == MPC_SCALE_UNIT_ANY || u.kind == MPC_SCALE_UNIT_OPEN ||
+           (u.kind == MPC_SCALE_UNIT_POWER && !u.exponent);
+}
+
+void mpc_scale_unit_print(const mpc_scale_unit *u, mpc_str *out) {
+    static const char *const words[] = {[MPC_SCALE_UNIT_ANY] = "any",
+                                        [MPC_SCALE_UNIT_POWER] = "1",
+                                        [MPC_SCALE_UNIT_SCALE] = "S",
+                                        [MPC_SCALE_UNIT_OPEN] = "open"};
+    if (u->kind == MPC_SCALE_UNIT_POWER && u->exponent) mpc_str_printf(out, "S^%d", u->exponent);
+    else mpc_str_append(out, words[u->kind]);
+}
+
+/* "`dy` carries S^1 (from `loss.seed.scaled`, m.mpg:3)" */
+static void describe(const analysis *a, mpc_value_id v, mpc_str *out) {
+    const mpc_scale_unit *u = &a->unit[v];
+    mpc_value_id from = u->from == MPC_NONE ? v : u->from;
+    const mpc_node *maker = mpc_producer(a->g, from);
+    mpc_str_printf(out, "`%s` carries ", mpc_value_name(a->g, v));
+    mpc_scale_unit_print(u, out);
+    mpc_str_printf(out, " (from `%s`", mpc_value_name(a->g, from));
+    if (maker != NULL && maker->loc.file)
+        mpc_str_printf(out, ", %s:%u", mpc_sym_text(a->g->ctx, maker->loc.file), maker->loc.line);
+    mpc_str_append(out, ")");
+}
+
+/* `second`: MPC_NONE, or the value whose unit differs. `rule`: what the op needs. */
+static void refuse(analysis *a, const mpc_node *n, mpc_value_id first, mpc_value_id second, const char *rule) {
+    mpc_str text = {0};
+    describe(a, first, &text);
+    if (second != MPC_NONE) {
+        mpc_str_append(&text, ", ");
+        describe(a, second, &text);
+    }
+    a->errors++;
+    mpc_error(mpc_context_sink(a->g->ctx), "V15", "`%s`: %s %s: %s", mpc_value_name(a->g, n->result_begin),
+              mpc_op_get(a->g->ctx, n->op)->name, rule, mpc_str_cstr(&text));
+    mpc_str_free(&text);
+}
+
+/* ---- rules ---- */
+
+/* Two units of a sum. What is open, or fits everything, takes the other's. */
+static bool meet(mpc_scale_unit x, mpc_scale_unit y, mpc_scale_unit *out) {
+    bool x_gives = x.kind == MPC_SCALE_UNIT_ANY || x.kind == MPC_SCALE_UNIT_OPEN;
+    bool y_gives = y.kind == MPC_SCALE_UNIT_ANY || y.kind == MPC_SCALE_UNIT_OPEN;
+    *out = x_gives && !(y.kind == MPC_SCALE_UNIT_ANY) ? y : x;
+    if (x_gives || y_gives) return true;
+    *out = x.kind == MPC_SCALE_UNIT_SCALE ? y : x;
+    int ex = x.kind == MPC_SCALE_UNIT_SCALE ? 1 : x.exponent, ey = y.kind == MPC_SCALE_UNIT_SCALE ? 1 : y.exponent;
+    return ex == ey;
+}
+
+static mpc_scale_unit unit_join(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    mpc_scale_unit out = any();
+    mpc_value_id first = MPC_NONE;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(a->g, n, i);
+        if (!is_float(a, v)) continue;
+        mpc_scale_unit met;
+        if (!meet(out, a->unit[v], &met)) {
+            refuse(a, n, first, v, "joins values of different scales");
+            return met;
+        }
+        if (out.kind == MPC_SCALE_UNIT_ANY && a->unit[v].kind != MPC_SCALE_UNIT_ANY) first = v;
+        out = met;
+    }
+    return out;
+}
+
+/* Exponents of x * S^0 and y^sign; a zero stays a zero. */
+static mpc_scale_unit combine(mpc_scale_unit x, mpc_scale_unit y, int sign) {
+    if (x.kind == MPC_SCALE_UNIT_ANY) return x;
+    if (x.kind == MPC_SCALE_UNIT_OPEN || y.kind == MPC_SCALE_UNIT_OPEN)
+        return (mpc_scale_unit){MPC_SCALE_UNIT_OPEN, 0, MPC_NONE};
+    if (y.kind == MPC_SCALE_UNIT_ANY) return sign > 0 ? y : (mpc_scale_unit){MPC_SCALE_UNIT_OPEN, 0, MPC_NONE};
+    int ex = x.kind == MPC_SCALE_UNIT_SCALE ? 1 : x.exponent, ey = y.kind == MPC_SCALE_UNIT_SCALE ? 1 : y.exponent;
+    return (mpc_scale_unit){MPC_SCALE_UNIT_POWER, ex + sign * ey, ex != 0 ? x.from : y.from};
+}
+
+static mpc_scale_unit unit_product(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    mpc_scale_unit out = combine(of(a, n, 0), of(a, n, 1), 1), sum = out;
+    if (out.kind == MPC_SCALE_UNIT_POWER && !out.exponent) out.from = MPC_NONE;
+    if (n->operand_count > 2 && !meet(out, of(a, n, 2), &sum)) {
+        mpc_value_id scaled = of(a, n, 0).kind == MPC_SCALE_UNIT_POWER && !of(a, n, 0).exponent
+                                  ? mpc_operand(a->g, n, 1)
+                                  : mpc_operand(a->g, n, 0);
+        refuse(a, n, scaled, mpc_operand(a->g, n, 2), "adds a bias of another scale");
+    }
+    return sum;
+}
+
+static mpc_scale_unit unit_quotient(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    mpc_scale_unit out = combine(of(a, n, 0), of(a, n, 1), -1);
+    if (out.kind == MPC_SCALE_UNIT_POWER && !out.exponent) out.from = MPC_NONE;
+    return out;
+}
+
+static mpc_scale_unit unit_unscale(analysis *a, const mpc_node *n, uint32_t operand) {
+    mpc_scale_unit out = unit_product(a, n, operand);
+    if (!is_true_value(out))
+        refuse(a, n, mpc_operand(a->g, n, 0), mpc_operand(a->g, n, 1), "doesn't give a true gradient");
+    return plain(n->result_begin);
+}
+
+static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but, bool scale_too) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id v = mpc_operand(a->g, n, i);
+        bool fine = i == but || !is_float(a, v) || is_true_value(a->unit[v]) ||
+                    (scale_too && a->unit[v].kind == MPC_SCALE_UNIT_SCALE);
+        if (fine) continue;
+        mpc_value_id other = MPC_NONE; /* the other origin: a true value beside it */
+        for (uint32_t k = 0; k < n->operand_count && other == MPC_NONE; k++)
+            if (k != i && k != but && is_float(a, mpc_operand(a->g, n, k)) && is_true_value(of(a, n, k)))
+                other = mpc_operand(a->g, n, k);
+        refuse(a, n, v, other, "takes true values only");
+        break;
+    }
+    return plain(MPC_NONE);
+}
+
+static mpc_scale_unit unit_plain(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    return need_plain(a, n, MPC_NONE, false);
+}
+
+static mpc_scale_unit unit_compare(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    return need_plain(a, n, MPC_NONE, true);
+}
+
+static mpc_scale_unit unit_follow(analysis *a, const mpc_node *n, uint32_t operand) {
+    need_plain(a, n, operand, false);
+    return operand < n->operand_count ? of(a, n, operand) : plain(MPC_NONE);
+}
+
+static mpc_scale_unit unit_flag(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)a, (void)n, (void)operand;
+    return plain(MPC_NONE);
+}
+
+static mpc_scale_unit unit_literal(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    double value = mpc_attr_float(a->g, n, "value");
+    return value == 0 || !isfinite(value) ? any() : plain(MPC_NONE);
+}
+
+static mpc_scale_unit unit_scaler(analysis *a, const mpc_node *n, uint32_t operand) {
+    (void)operand;
+    mpc_scale_unit u = of(a, n, 0);
+    if (u.kind != MPC_SCALE_UNIT_SCALE && u.kind != MPC_SCALE_UNIT_OPEN)
+        refuse(a, n, mpc_operand(a->g, n, 0), MPC_NONE, "updates something that isn't the scale");
+    return (mpc_scale_unit){MPC_SCALE_UNIT_SCALE, 1, a->scale};
+}
+
+/* A plugin's op: true values give true values, of anything else nothing is known. */
+static mpc_scale_unit unit_unknown(analysis *a, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (is_float(a, mpc_operand(a->g, n, i)) && !is_true_value(of(a, n, i)))
+            return (mpc_scale_unit){MPC_SCALE_UNIT_OPEN, 0, MPC_NONE};
+    return plain(MPC_NONE);
+}
+
+#define UNIT(op, rule, operand) {MPC_OP_##op, unit_##rule, operand},
+static const rule_row rule_rows[] = {
+#include "passes/scale_units.def"
+};
+#undef UNIT
+
+static mpc_scale_unit unit_of_node(analysis *a, const mpc_node *n) {
+    const mpc_op *op = mpc_op_get(a->g->ctx, n->op);
+    for (size_t i = 0; i < sizeof rule_rows / sizeof *rule_rows; i++)
+        if (rule_rows[i].op == n->op) return rule_rows[i].rule(a, n, rule_rows[i].operand);
+    return op->plugin != NULL ? unit_unknown(a, n) : unit_plain(a, n, 0);
+}
+
+/* ---- where the scale is ---- */
+
+static const mpc_node *named_node(const mpc_graph *g, const char *name, mpc_op_id op) {
+    mpc_value_id v = mpc_graph_find_value(g, name);
+    const mpc_node *n = v == MPC_NONE ? NULL : mpc_producer(g, v);
+    return n != NULL && n->op == op ? n : NULL;
+}
+
+static mpc_value_id find_scale(const mpc_graph *g) {
+    for (mpc_node_id i = 0; i < g->node_count; i++)
+        if (g->nodes[i].op == MPC_OP_state && strcmp(mpc_attr_str(g, &g->nodes[i], "name"), "scaler.scale") == 0)
+            return g->nodes[i].result_begin;
+    const mpc_node *literal = named_node(g, "scaler.scale", MPC_OP_const);
+    bool untouched =
+        literal != NULL && named_node(g, "loss.seed.scaled", MPC_OP_mul) && named_node(g, "scaler.inverse", MPC_OP_div);
+    return untouched ? literal->result_begin : MPC_NONE;
+}
+
+/* Floats that the next value of the scale is made of, backwards; false when a float other than the scale and literals
+ * is among them. */
+static bool mark_scaler(analysis *a) {
+    const mpc_graph *g = a->g;
+    bool closed = true;
+    mpc_value_id next = mpc_graph_next_of(g, a->scale);
+    if (next == MPC_NONE) return true;
+    a->scaler[next] = true;
+    for (mpc_node_id i = g->node_count; i-- > 0;) {
+        const mpc_node *n = &g->nodes[i];
+        bool marked = false;
+        for (uint32_t k = 0; k < n->result_count; k++) marked |= a->scaler[mpc_result(n, k)];
+        if (!marked || n->op == MPC_OP_const || n->op == MPC_OP_scaler_update) continue;
+        if (n->op == MPC_OP_state) closed &= n->result_begin == a->scale;
+        for (uint32_t k = 0; k < n->operand_count; k++)
+            if (is_float(a, mpc_operand(g, n, k))) a->scaler[mpc_operand(g, n, k)] = true;
+    }
+    for (uint32_t i = 0; i < g->input_count; i++) closed &= !a->scaler[g->inputs[i].value];
+    return closed;
+}
+
+/* ---- ends ---- */
+
+static void check_end(analysis *a, mpc_value_id v, bool may_be_scale, const char *what, const char *name) {
+    const mpc_scale_unit *u = &a->unit[v];
+    if (!is_float(a, v) || is_true_value(*u) || (may_be_scale && u->kind == MPC_SCALE_UNIT_SCALE)) return;
+    mpc_str text = {0};
+    describe(a, v, &text);
+    a->errors++;
+    mpc_error(mpc_context_sink(a->g->ctx), "V15", "the %s `%s` must be a true value: %s", what, name,
+              mpc_str_cstr(&text));
+    mpc_str_free(&text);
+}
+
+static void check_ends(analysis *a) {
+    const mpc_graph *g = a->g;
+    for (uint32_t i = 0; i < g->next_count; i++)
+        check_end(a, g->nexts[i].value, g->nexts[i].state == a->scale, "next value of",
+                  mpc_value_name(g, g->nexts[i].state));
+    for (uint32_t i = 0; i < g->output_count; i++) {
+        const char *name = mpc_sym_text(g->ctx, g->outputs[i].name);
+        bool waits = strncmp(name, "each:", 5) == 0; /* gradients as they are, for measurements */
+        if (!waits) check_end(a, g->outputs[i].value, strcmp(name, "scale") == 0, "output", name);
+    }
+}
+
+static void analyze_node(analysis *a, const mpc_node *n, bool exempt) {
+    if (n->result_count == 0) return;
+    bool own = exempt && a->scaler[n->result_begin] && n->op != MPC_OP_const && n->op != MPC_OP_scaler_update;
+    mpc_scale_unit u =
+        own || n->result_begin == a->scale ? (mpc_scale_unit){MPC_SCALE_UNIT_SCALE, 1, a->scale} : unit_of_node(a, n);
+    for (uint32_t k = 0; k < n->result_count; k++) {
+        mpc_value_id v = mpc_result(n, k);
+        a->unit[v] = is_float(a, v) ? u : plain(MPC_NONE);
+        if (a->unit[v].from == MPC_NONE) a->unit[v].from = v;
+    }
+}
+
+mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit **units) {
+    analysis a = {.g = g, .scale = find_scale(g)};
+    *units = NULL;
+    if (a.scale == MPC_NONE) return MPC_OK;
+    a.unit = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.unit);
+    a.scaler = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.scaler);
+    if (a.unit == NULL || a.scaler == NULL)
+        return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    for (mpc_value_id v = 0; v < g->value_count; v++) a.unit[v] = plain(v);
+    memset(a.scaler, 0, g->value_count * sizeof *a.scaler);
+    bool exempt = mark_scaler(&a);
+    for (mpc_node_id i = 0; i < g->node_count; i++) analyze_node(&a, &g->nodes[i], exempt);
+    check_ends(&a);
+    *units = a.unit;
+    return a.errors ? MPC_FAILED : MPC_OK;
+}
+
+mpc_status mpc_scale_units_verify(const mpc_graph *g) {
+    mpc_arena *arena = mpc_arena_create();
+    mpc_scale_unit *units;
+    if (arena == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    mpc_status status = mpc_scale_units(g, arena, &units);
+    mpc_arena_destroy(arena);
+    return status;
+}
