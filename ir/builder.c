@@ -25,6 +25,9 @@ mpc_builder *mpc_builder_create(mpc_context *ctx, const char *graph_name) {
     *b = (mpc_builder){.ctx = ctx, .graph = graph};
     graph->name = mpc_intern(ctx, graph_name);
     if (!graph->name && graph_name[0]) mpc_builder_no_memory(b);
+    /* Never NULL, so that a node without operands or attributes may point to its none of them. */
+    (void)(mpc_builder_grow_array(b, MPC_GROW_ATTRS, attrs, attr_total, 1) &&
+           mpc_builder_grow_array(b, MPC_GROW_OPERANDS, operands, operand_total, 1));
     return b;
 }
 
