@@ -30,6 +30,7 @@ data {
 }
 train {
     precision = f32
+    solver = list
     optimizer = sgd(lr = 0.1)
     batch = 32
     length = 20 steps
