@@ -13,6 +13,7 @@ typedef struct measuring {
     const mpc_graph *g;
     const mpc_tensor *values;
     mpc_arena *scratch; /* of one value */
+    bool failed; /* out of memory */
 } measuring;
 
 static const mpc_format FORMATS[] = {[MPC_SENSE_BF16] = MPC_FMT_bf16, [MPC_SENSE_F16] = MPC_FMT_f16};
@@ -37,28 +38,36 @@ static double sum_of_errors(mpc_sense_column column, const mpc_tensor *x, const 
     return isnan(sum) ? HUGE_VAL : sum;
 }
 
-static bool round_operands(const measuring *m, const mpc_node *n, mpc_format f, mpc_tensor *out) {
+static void round_operands(measuring *m, const mpc_node *n, mpc_format f, mpc_tensor *out) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         const mpc_tensor *from = &m->values[mpc_operand(m->g, n, i)];
-        if (from->data == NULL) return false;
         out[i] = *from;
         int64_t count = mpc_type_elements(&from->type);
-        if (!mpc_format_is_float(from->type.format) || count <= 1) continue;
+        if (from->data == NULL || !mpc_format_is_float(from->type.format) || count <= 1) continue;
         out[i] = mpc_tensor_make(m->scratch, &from->type);
-        if (out[i].data == NULL) return false;
+        m->failed = m->failed || out[i].data == NULL;
+        if (m->failed) return;
         for (int64_t k = 0; k < count; k++) out[i].data[k] = mpc_round_to(f, from->data[k]);
     }
-    return true;
+}
+
+static bool knows_operands(const measuring *m, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (m->values[mpc_operand(m->g, n, i)].data == NULL) return false;
+    return n->operand_count <= MOST_OPERANDS;
 }
 
 /* The node on operands in the format; data NULL where it can't be run. */
-static mpc_tensor run_rounded(const measuring *m, mpc_node_id id, mpc_value_id v, mpc_format f) {
+static mpc_tensor run_rounded(measuring *m, mpc_node_id id, mpc_value_id v, mpc_format f) {
     const mpc_node *n = &m->g->nodes[id];
     mpc_tensor operands[MOST_OPERANDS], *results;
+    if (!knows_operands(m, n)) return (mpc_tensor){0};
     results = mpc_arena_alloc(m->scratch, ((size_t)n->result_count + 1) * sizeof *results);
-    if (results == NULL || n->operand_count > MOST_OPERANDS || !round_operands(m, n, f, operands)) return (mpc_tensor){0};
-    if (mpc_evaluate_node(m->g, id, operands, false, m->scratch, results) != MPC_OK) return (mpc_tensor){0};
-    return results[v - mpc_result(n, 0)];
+    m->failed = m->failed || results == NULL;
+    round_operands(m, n, f, operands);
+    if (m->failed) return (mpc_tensor){0};
+    m->failed = mpc_evaluate_node(m->g, id, operands, false, m->scratch, results) != MPC_OK;
+    return m->failed ? (mpc_tensor){0} : results[v - mpc_result(n, 0)];
 }
 
 /* N43: such an op stores low only what it reads low. */
@@ -68,7 +77,7 @@ static bool follows_operands(const mpc_graph *g, mpc_node_id id) {
     return (cls == MPC_CLASS_FOLLOW || cls == MPC_CLASS_CLEAR) && mpc_node_op(g, id)->kind != MPC_KIND_STRUCT;
 }
 
-static mpc_sensitive measure(const measuring *m, mpc_value_id v, const double *gradient) {
+static mpc_sensitive measure(measuring *m, mpc_value_id v, const double *gradient) {
     const mpc_tensor *x = &m->values[v];
     mpc_node_id id = m->g->values[v].producer;
     mpc_sensitive e = {0};
@@ -109,7 +118,7 @@ mpc_status mpc_sensitivity_measure(mpc_sensitivity *s, const mpc_graph *g, const
         if (gradient != NULL) {
             mpc_sensitive e = measure(&m, v, gradient);
             multiply(&e, weight);
-            ok = mpc_sensitivity_add(s, mpc_value_name(g, v), &e);
+            ok = !m.failed && mpc_sensitivity_add(s, mpc_value_name(g, v), &e);
         }
         mpc_arena_destroy(m.scratch);
     }

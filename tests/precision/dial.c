@@ -175,9 +175,82 @@ static void text_reads_back(void) {
     mpc_sensitivity_destroy(b);
 }
 
+/* --- errors by hand --- */
+
+static const char SELECTED[] = "mpir 1\n"
+                               "graph @g(%x: f32[6]) {\n"
+                               "  %w = state() {name=\"w\" skip=keep} : f32[6]\n"
+                               "  %r = relu(%x) : f32[6]\n"
+                               "  %m = mul(%r, %w) : f32[6]\n"
+                               "  %s = sum(%m) {axes=[0]} : f32[]\n"
+                               "  return(\"loss\": %s)\n"
+                               "}\n";
+static const double X[6] = {1.0009765625, -2.001953125, 3, 0x1.004p-16, 100.1875, 7.0078125}, W[6] = {0.5, 9, 2, 1, 3.0009765625, 0};
+
+static mpc_tensor fill_tensor(mpc_arena *arena, const mpc_type *type, const double *data) {
+    mpc_tensor t = mpc_tensor_make(arena, type);
+    for (int i = 0; i < 6; i++) t.data[i] = data[i];
+    return t;
+}
+
+static mpc_tensor read_weight(void *user, const mpc_graph *g, const mpc_node *state) {
+    return fill_tensor(user, mpc_value_type(g, mpc_result(state, 0)), W);
+}
+
+static double square(double x) { return x * x; }
+
+static double error_of(mpc_format f, const double *x, const double *gradient, bool positive) {
+    double sum = 0;
+    for (int i = 0; i < 6; i++)
+        if (!positive || X[i] > 0) sum += square(gradient[i] * (mpc_round_to(f, x[i]) - x[i]));
+    return sum;
+}
+
+static bool is_close(double a, double b) { return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)); }
+
+/* x: its gradient is w where it is positive; relu of a rounded x is exact; r * w rounds, with gradient 1. */
+static void errors_are_those_of_the_elements(void) {
+    mpc_sink sink = {.emit = ignore};
+    mpc_sources *sources = mpc_sources_create();
+    mpc_context *ctx = mpc_context_create(&sink, sources);
+    CHECK(mpc_passes_register(ctx) == MPC_OK);
+    mpc_pass_env env = {.ctx = ctx};
+    mpc_graph *text = mpc_graph_parse(ctx, mpc_sources_add(sources, "g.mpir", SELECTED, sizeof SELECTED - 1));
+    mpc_graph *g = text != NULL ? mpc_pipeline_run(text, "grad{each=true}", &env, NULL) : NULL;
+    CHECK(g != NULL);
+    if (g == NULL) return;
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const names[] = {"each:x", "each:w", "each:r", "each:m", "each:s"};
+        CHECK_MSG(mpc_graph_find_output(g, names[i]) != MPC_NONE, "no output %s", names[i]);
+    }
+    mpc_arena *arena = mpc_arena_create();
+    mpc_tensor input = fill_tensor(arena, mpc_value_type(g, g->inputs[0].value), X), *values;
+    values = mpc_arena_alloc(arena, g->value_count * sizeof *values);
+    CHECK(mpc_evaluate(g, &input, read_weight, arena, &(mpc_eval_options){0}, arena, values) == MPC_OK);
+    values[g->inputs[0].value] = input;
+    mpc_sensitivity *s = mpc_sensitivity_create();
+    CHECK(mpc_sensitivity_measure(s, g, values, 0.5) == MPC_OK);
+    const mpc_sensitive *x = mpc_sensitivity_find(s, "x"), *r = mpc_sensitivity_find(s, "r"), *w = mpc_sensitivity_find(s, "w");
+    CHECK(x != NULL && r != NULL && w != NULL);
+    for (int k = 0; k < 2 && x != NULL && r != NULL && w != NULL; k++) {
+        mpc_format f = k == 0 ? MPC_FMT_bf16 : MPC_FMT_f16;
+        CHECK_MSG(is_close(mpc_sensitivity_of(x, false, f), 0.5 * error_of(f, X, W, true)), "x %g", mpc_sensitivity_of(x, false, f));
+        CHECK(mpc_sensitivity_of(x, true, f) == mpc_sensitivity_of(x, false, f) && mpc_sensitivity_of(x, true, f) > 0);
+        CHECK(is_close(mpc_sensitivity_of(r, false, f), 0.5 * error_of(f, X, W, true)) && mpc_sensitivity_of(r, true, f) == 0);
+        CHECK_MSG(is_close(mpc_sensitivity_of(w, false, f), 0.5 * error_of(f, W, X, true)), "w %g", mpc_sensitivity_of(w, false, f));
+    }
+    mpc_sensitivity_destroy(s);
+    mpc_arena_destroy(arena);
+    mpc_graph_destroy(g);
+    mpc_graph_destroy(text);
+    mpc_context_destroy(ctx);
+    mpc_sources_destroy(sources);
+}
+
 int main(int argc, char **argv) {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 600;
     text_reads_back();
+    errors_are_those_of_the_elements();
     check_graphs(first, count);
     return check_result();
 }
