@@ -35,22 +35,37 @@ static const char *rule_of_result(const mpc_labels *l, mpc_node_id id) {
     return l->wide[v] ? "N60" : rule;
 }
 
+/* "" or what keeps a decision in f32 beside time: rounding that is charged because of a loss budget. */
+static const char *charge_text(const mpc_plan *p, const mpc_costs *c, mpc_node_id id, mpc_format f, char out[64]) {
+    const mpc_node *n = &p->g->nodes[id];
+    char seconds[16];
+    double charge = 0;
+    bool low = mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW;
+    for (uint32_t i = 0; low && c->charge_operand != NULL && i < n->operand_count; i++)
+        charge += c->charge_operand[n->operand_begin + i];
+    for (uint32_t i = 0; !low && c->charge_value != NULL && i < n->result_count; i++) charge += c->charge_value[mpc_result(n, i)];
+    out[0] = '\0';
+    if (!mpc_format_is_low(f) && charge > 0)
+        snprintf(out, 64, "; the loss budget prices its rounding at %s", seconds_text(charge, seconds));
+    return out;
+}
+
 static void decide_low(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
-    char low[16], wide[16], stores[48] = "";
+    char low[16], wide[16], stores[48] = "", charge[64];
     d.operand = mpc_label_of(l, l->of_node[id]);
     mpc_format other = mpc_format_is_low(d.operand) ? MPC_FMT_f32 : p->low;
     const char *rule = rule_of_result(l, id);
     if (!mpc_format_is_low(d.result) && rule != NULL) snprintf(stores, sizeof stores, "; stores f32 (%s)", rule);
     else snprintf(stores, sizeof stores, "; stores %s", name_of(d.result));
-    mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s (N01)", name_of(d.operand),
+    mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s%s (N01)", name_of(d.operand),
                     seconds_text(mpc_cost_op(c, id, d.operand), low), seconds_text(mpc_cost_op(c, id, other), wide),
-                    name_of(other), stores);
+                    name_of(other), charge_text(p, c, id, d.operand, charge), stores);
 }
 
 static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
     mpc_value_id v = mpc_result(&p->g->nodes[id], 0);
     const char *cls = mpc_class_name(mpc_node_op(p->g, id)->cls), *rule = rule_of_result(l, id);
-    char one[16], two[16];
+    char one[16], two[16], charge[64];
     if (!mpc_format_is_low(d.result) && rule != NULL) {
         mpc_plan_decide(p, id, d, "%s: f32 (%s)", cls, rule);
         return;
@@ -58,10 +73,10 @@ static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, 
     mpc_format other = mpc_format_is_low(d.result) ? MPC_FMT_f32 : p->low;
     double here = mpc_cost_value(c, v, d.result), there = mpc_cost_value(c, v, other);
     if (there > 0)
-        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s", cls, name_of(d.result), seconds_text(here, one),
-                        seconds_text(there, two), name_of(other));
+        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s%s", cls, name_of(d.result), seconds_text(here, one),
+                        seconds_text(there, two), name_of(other), charge_text(p, c, id, d.result, charge));
     else
-        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel", cls, name_of(d.result));
+        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel%s", cls, name_of(d.result), charge_text(p, c, id, d.result, charge));
 }
 
 static void decide_node(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id) {

@@ -71,6 +71,7 @@ with Folder(LOW) as f:
     train("--steps", "4", "--out", "cut", "--solver", "mincut")
     check(f.get("one", "assignment.txt") not in (f.get("free", "assignment.txt"), f.get("cut", "assignment.txt")))
     kept = f.get("one", "assignment.txt")
+    check(b"the loss budget prices its rounding at" in kept, kept)
     f.mpc("eval", "tiny.mpg", "--from", "one", "--split", "test")
     train("--resume", "one", "--change", "length=6 steps")
     check(f.get("one", "assignment.txt") == kept and json.loads(f.get("one", "run.json"))["loss_budget"] > 0)
