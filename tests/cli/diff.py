@@ -4,7 +4,7 @@ import re
 
 from support import MODEL, Folder, check, finish
 
-LOW = MODEL.replace("precision = f32", "precision = bf16")
+LOW = MODEL.replace("precision = f32", "precision = bf16\n    solver = list")
 POLICY = LOW + 'policy { "fc1" = f32 }\n'
 
 

@@ -3,7 +3,7 @@ import os
 
 from support import MODEL, Folder, check, finish
 
-LOW = MODEL.replace("precision = f32", "precision = bf16")
+LOW = MODEL.replace("precision = f32", "precision = bf16\n    solver = list")
 
 with Folder(LOW) as f:
     def train(*args, status=0, model="tiny.mpg"):
