@@ -72,9 +72,9 @@ with tempfile.TemporaryDirectory(prefix="mpc-docs-") as folder:
     check(read("examples", "mlp.mpg") in blocks(readme), "the model of README.md is not examples/mlp.mpg")
     graph = next((b for b in blocks(readme) if b.startswith("%head.weight")), "")
     check(len(graph.splitlines()) > 8, "no excerpt of the graph")
-    check_excerpt(folder, graph, ["mpc", "dump-ir", "examples/mlp.mpg", "--stage", "autocast", "--reasons"])
+    check_excerpt(folder, graph, ["mpc", "dump-ir", "examples/mlp.mpg", "--solver", "list", "--stage", "autocast", "--reasons"])
     bytes_table = next((b for b in blocks(readme) if b.startswith("class ")), "")
-    check_excerpt(folder, bytes_table, ["mpc", "explain", "examples/mlp.mpg", "--memory"])
+    check_excerpt(folder, bytes_table, ["mpc", "explain", "examples/mlp.mpg", "--solver", "list", "--memory"])
 
     commands = 0
     for path in [os.path.join(ROOT, "README.md")] + sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
