@@ -144,6 +144,27 @@ static fe_value huber(fe_call *c, fe_value a, fe_value b) {
     return fe_op_end(&o);
 }
 
+/* where(t == at, 0, max(x, 0) * share): an infinite logit on the side that the target rules out costs nothing, not 0 *
+ * inf. */
+static fe_value one_side(fe_call *c, fe_value x, fe_value share, fe_value t, double at) {
+    fe_elab *e = c->e;
+    fe_value product = fe_binary(e, c->at, "*", fe_above_zero(c, x), share, NULL);
+    if (product.kind != FE_TENSOR) return product;
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_where, NULL);
+    fe_op_in(&o, fe_binary(e, c->at, "==", t, fe_float(at), NULL));
+    fe_op_in(&o, fe_scalar(e, c->at, fe_float(0), fe_type(product)->format));
+    fe_op_in(&o, product);
+    return fe_op_end(&o);
+}
+
+/* max(z, 0) * (1 - t) + max(-z, 0) * t + log(1 + exp(-|z|)) */
+static fe_value bce(fe_call *c, fe_value z, fe_value t, const char *name) {
+    fe_elab *e = c->e;
+    fe_value off = one_side(c, z, fe_binary(e, c->at, "-", fe_float(1), t, NULL), t, 1);
+    fe_value on = one_side(c, fe_emit1(e, c->at, MPC_OP_neg, z, NULL), t, t, 0);
+    return fe_binary(e, c->at, "+", fe_binary(e, c->at, "+", off, on, NULL), fe_softplus_tail(c, z), name);
+}
+
 fe_value fe_fn_pairwise_loss(fe_call *c) {
     fe_elab *e = c->e;
     fe_lift_arguments(c, 0, 1);
@@ -154,5 +175,5 @@ fe_value fe_fn_pairwise_loss(fe_call *c) {
     if (strcmp(c->fn->name, "mae") == 0)
         return fe_emit1(e, c->at, MPC_OP_abs, fe_binary(e, c->at, "-", a, b, NULL), name);
     if (strcmp(c->fn->name, "huber") == 0) return huber(c, a, b);
-    return fe_binary(e, c->at, "-", fe_softplus(c, a, NULL), fe_binary(e, c->at, "*", a, b, NULL), name);
+    return bce(c, a, b, name);
 }

@@ -74,13 +74,20 @@ fe_value fe_fn_silu(fe_call *c) {
                     c->name ? c->name : "silu");
 }
 
-fe_value fe_softplus(fe_call *c, fe_value x, const char *name) {
+/* By maximum, not relu: its gradient at 0 is a half, as that of softplus is. */
+fe_value fe_above_zero(fe_call *c, fe_value x) {
+    return fe_binary(c->e, c->at, "maximum", x, fe_float(0), NULL);
+}
+
+fe_value fe_softplus_tail(fe_call *c, fe_value x) {
     fe_elab *e = c->e;
     fe_value away = fe_emit1(e, c->at, MPC_OP_neg, fe_emit1(e, c->at, MPC_OP_abs, x, NULL), NULL);
-    fe_value tail =
-        fe_emit1(e, c->at, MPC_OP_log,
-                 fe_binary(e, c->at, "+", fe_emit1(e, c->at, MPC_OP_exp, away, NULL), fe_float(1), NULL), NULL);
-    return fe_emit2(e, c->at, MPC_OP_add, fe_emit1(e, c->at, MPC_OP_relu, x, NULL), tail, name ? name : "softplus");
+    return fe_emit1(e, c->at, MPC_OP_log,
+                    fe_binary(e, c->at, "+", fe_emit1(e, c->at, MPC_OP_exp, away, NULL), fe_float(1), NULL), NULL);
+}
+
+fe_value fe_softplus(fe_call *c, fe_value x, const char *name) {
+    return fe_emit2(c->e, c->at, MPC_OP_add, fe_above_zero(c, x), fe_softplus_tail(c, x), name ? name : "softplus");
 }
 
 fe_value fe_fn_softplus(fe_call *c) {
