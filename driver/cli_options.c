@@ -64,7 +64,7 @@ static const option_row OPTIONS[] = {
     {"--prompt", "TEXT", TEXT, AT(prompt), MPC_OPT_PREDICT, "text models: text to go on from"},
     {"--length", "N", INTEGER, AT(length), MPC_OPT_PREDICT, "text models: characters to write (default 400)"},
     {"--temperature", "T", REAL, AT(temperature), MPC_OPT_PREDICT, "text models: 0 takes the likeliest (default 0.8)"},
-    {"--stage", "parsed|grad|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR,
+    {"--stage", "parsed|grad|decided|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR,
      "after which passes (default autocast)"},
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
     {"--reasons", NULL, FLAG, AT(reasons), MPC_OPT_IR, "with the rule that decided each format"},

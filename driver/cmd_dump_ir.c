@@ -155,7 +155,8 @@ int mpc_cmd_dump_ir(mpc_cli *cli) {
     const char *format = cli->options->format ? cli->options->format : cli->options->json ? "json" : "text";
     mpc_stage stage;
     if (!mpc_stage_find(name, &stage)) {
-        fprintf(stderr, "mpc dump-ir: the stages are parsed, grad, autocast, lowered, fused, final; not `%s`\n", name);
+        fprintf(stderr,
+                "mpc dump-ir: the stages are parsed, grad, decided, autocast, lowered, fused, final; not `%s`\n", name);
         return MPC_EXIT_USAGE;
     }
     if (strcmp(format, "text") != 0 && strcmp(format, "dot") != 0 && strcmp(format, "json") != 0) {

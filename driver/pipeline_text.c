@@ -3,7 +3,7 @@
 
 #include "driver/session.h"
 
-static const char *const STAGES[] = {"parsed", "grad", "autocast", "lowered", "fused", "final"};
+static const char *const STAGES[] = {"parsed", "grad", "autocast", "lowered", "fused", "final", "decided"};
 
 bool mpc_stage_find(const char *name, mpc_stage *stage) {
     for (size_t i = 0; i < sizeof STAGES / sizeof *STAGES; i++)
