@@ -225,6 +225,7 @@ MPC_FN mpc_at_side mpc_at_open(const void *p, const int64_t *s, int64_t batch, i
 template <int Rows, int Bytes, int Size, bool Wide>
 MPC_FN void mpc_at_load(char *tile, const mpc_at_side &side, int first) {
     enum { chunks = Bytes / 16 };
+    MPC_ROLLED
     for (int c = mpc_thread(); c < Rows * chunks; c += MPC_AT_THREADS) {
         const int row = c / chunks, at = (c - row * chunks) * 16;
         int bytes = first + row < side.rows ? side.bytes - at : 0;
@@ -245,7 +246,7 @@ MPC_FN void mpc_at_load(char *tile, const mpc_at_side &side, int first) {
     }
 }
 /* This warp's 16 rows of a dense [b, rows, h, d] result: out[i] holds columns 8 i and on. */
-template <class F, int N>
+template <class F, int N, bool Even>
 MPC_FN void mpc_at_store(void *p, const int64_t *n, int64_t batch, int64_t head, int rows, int row0,
                          const float (*out)[4]) {
     const int64_t h = n[0];
@@ -259,7 +260,9 @@ MPC_FN void mpc_at_store(void *p, const int64_t *n, int64_t batch, int64_t head,
         for (int i = 0; i < N; i++) {
             const int col = 8 * i + 2 * q;
             const float x = out[i][half * 2], y = out[i][half * 2 + 1];
-            if (col + 1 < d && (d & 1) == 0) {
+            if (Even) {
+                if (col < d) F::store_pair(to + col * F::size, x, y);
+            } else if (col + 1 < d && (d & 1) == 0) {
                 F::store_pair(to + col * F::size, x, y);
             } else {
                 if (col < d) F::store(to + col * F::size, x);
@@ -284,6 +287,14 @@ MPC_FN mpc_at_mask mpc_at_open_mask(const void *p, const int64_t *strides, int64
     return mpc_at_mask{(const char *)p + batch * strides[0] + head * strides[1], strides[2], strides[3], (int)n[1],
                        (int)n[2]};
 }
+/* Without a mask, query i sees the keys below this. */
+template <bool Causal> MPC_FN int mpc_at_key_end(const mpc_at_mask &m, int i) {
+    return i >= m.t ? 0 : Causal && i < m.s ? i + 1 : m.s;
+}
+/* Key j is seen by the queries from this on. */
+template <bool Causal> MPC_FN int mpc_at_query_begin(const mpc_at_mask &m, int j) {
+    return j >= m.s ? m.t : Causal ? j : 0;
+}
 template <bool Causal, bool Mask> MPC_FN bool mpc_at_sees(const mpc_at_mask &m, int i, int j) {
     if (i >= m.t || j >= m.s || (Causal && j > i)) return false;
     return !Mask || mpc_load1(m.base + i * m.row + j * m.col) != 0;
@@ -307,10 +318,11 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
 
     /* Scores of hidden keys are -inf. */
     MPC_FN void hide(mpc_attention &a, float (*c)[4], const mpc_at_mask &m, int row0, int col0) {
+        const int end[2] = {mpc_at_key_end<Causal>(m, row0), mpc_at_key_end<Causal>(m, row0 + 8)};
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
             const int half = (i >> 1) & 1, row = row0 + half * 8, col = col0 + (i >> 2) * 8 + (i & 1);
-            const bool sees = mpc_at_sees<Causal, Mask>(m, row, col);
+            const bool sees = Mask ? mpc_at_sees<Causal, Mask>(m, row, col) : col < end[half];
             if (Mask) a.seen[half] |= sees;
             if (!sees) c[i >> 2][i & 3] = -mpc_at_infinity();
         }
@@ -369,7 +381,7 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
             for (int i = 0; i < D * 2; i++) a.out[i >> 1][(i & 1) + half * 2] *= factor;
             if ((mpc_at_lane() & 3) == 0 && row < n[1]) ((float *)p[4])[(batch * n[0] + head) * n[1] + row] = lse;
         }
-        mpc_at_store<Y, D>(p[3], n, batch, head, (int)n[1], row0, a.out);
+        mpc_at_store<Y, D, Wide>(p[3], n, batch, head, (int)n[1], row0, a.out);
     }
     MPC_FN void run(void *const *p, const int64_t *n, const float *f, int block) {
         const int tiles = (int)((n[1] + MPC_AT_ROWS - 1) / MPC_AT_ROWS), both = (int)n[4];
@@ -432,8 +444,7 @@ MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units,
         else sum = mpc_fma1(Y::value(y + c * Y::size), F::value(dy + c * F::size), sum);
     }
     MPC_UNROLL
-    for (int mask = 1; mask < lanes; mask *= 2)
-        sum += mpc_float(mpc_shuffle_xor(0xffffffffu, mpc_bits(sum), mask));
+    for (int mask = 1; mask < lanes; mask *= 2) sum += mpc_float(mpc_shuffle_xor(0xffffffffu, mpc_bits(sum), mask));
     if (mpc_thread() % lanes == 0 && number < units) ((float *)p[2])[row] = sum;
 }
 
@@ -484,11 +495,16 @@ struct mpc_attention_part {
         }
     }
     MPC_FN void hide(float (*c)[4], float (*e)[4], const mpc_at_mask &m, int row0, int col0) {
+        const int end[2] = {Keys ? m.t : mpc_at_key_end<Causal>(m, row0),
+                            Keys ? m.t : mpc_at_key_end<Causal>(m, row0 + 8)};
+        const int begin[2] = {Keys ? mpc_at_query_begin<Causal>(m, row0) : 0,
+                              Keys ? mpc_at_query_begin<Causal>(m, row0 + 8) : 0};
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
-            const int row = row0 + ((i >> 1) & 1) * 8, col = col0 + (i >> 2) * 8 + (i & 1);
-            if (!mpc_at_sees<Causal, Mask>(m, Keys ? col : row, Keys ? row : col))
-                c[i >> 2][i & 3] = e[i >> 2][i & 3] = 0.0f;
+            const int half = (i >> 1) & 1, row = row0 + half * 8, col = col0 + (i >> 2) * 8 + (i & 1);
+            const bool sees = Mask ? mpc_at_sees<Causal, Mask>(m, Keys ? col : row, Keys ? row : col)
+                                   : col >= begin[half] && col < end[half];
+            if (!sees) c[i >> 2][i & 3] = e[i >> 2][i & 3] = 0.0f;
         }
     }
     MPC_FN void tile(mpc_attention_part &a, const char *mine, const char *now, const mpc_at_mask &m, int row0,
@@ -548,8 +564,8 @@ struct mpc_attention_part {
             if (Stages == 1 && at + BN < end) load(next, side, at + BN, t);
             if (Stages == 1) mpc_copy_async_commit();
         }
-        mpc_at_store<First, D>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
-        if (Keys) mpc_at_store<Second, D>(p[8], n, batch, head, mine, row0, a.second_out);
+        mpc_at_store<First, D, Wide>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
+        if (Keys) mpc_at_store<Second, D, Wide>(p[8], n, batch, head, mine, row0, a.second_out);
     }
 };
 template <class M, class DQ, class DK, class DV, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide>

@@ -84,7 +84,7 @@ static bool read_attention(mpc_cg *cg, const mpc_node *n, attention *a) {
     a->padded = ((uint32_t)a->d + 31) / 32 * 32;
     a->causal = mpc_attr_bool(g, n, "causal");
     a->scale = (float)mpc_attr_float(g, n, "scale");
-    a->wide = true;
+    a->wide = a->d % 2 == 0; /* results are stored by pairs */
     a->side_count = backward ? 4 : 3;
     for (uint32_t i = 0; i < a->side_count; i++) {
         a->sides[i] = read_side(cg, mpc_operand(g, n, i < 3 ? i : 5), a->size);
