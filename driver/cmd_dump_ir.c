@@ -53,11 +53,14 @@ static const char *format_name(mpc_format format) {
     return format == MPC_FMT_none ? "-" : mpc_format_get(format)->name;
 }
 
+static mpc_format stored_format(const mpc_graph *g, mpc_node_id id, mpc_value_id value, const facts *f) {
+    bool decided = f->fixed && g->decisions[id].present && g->decisions[id].result && !f->fixed[value];
+    return decided ? g->decisions[id].result : mpc_value_format(g, value);
+}
+
 static json_t *result_json(const mpc_graph *g, mpc_node_id id, mpc_value_id value, const facts *f) {
     json_t *json = json_pack("{s:s, s:o}", "name", mpc_value_name(g, value), "type", type_json(g, value));
-    bool decided = f->fixed && g->decisions[id].present && g->decisions[id].result && !f->fixed[value];
-    json_object_set_new(json, "stored",
-                        json_string(format_name(decided ? g->decisions[id].result : mpc_value_format(g, value))));
+    json_object_set_new(json, "stored", json_string(format_name(stored_format(g, id, value, f))));
     mpc_str unit = {0};
     if (f->units) mpc_scale_unit_print(&f->units[value], &unit);
     if (f->units) json_object_set_new(json, "unit", json_string(mpc_str_cstr(&unit)));
@@ -127,6 +130,20 @@ static void print_units(const mpc_graph *g, const mpc_scale_unit *units) {
     mpc_str_free(&text);
 }
 
+/* Likewise the floats that aren't stored as their node says. */
+static void print_storage(const mpc_graph *g, const facts *f) {
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const mpc_decision *d = &g->decisions[i];
+        for (uint32_t k = 0; d->present && d->result && k < g->nodes[i].result_count; k++) {
+            mpc_value_id v = mpc_result(&g->nodes[i], k);
+            mpc_format stored = stored_format(g, i, v, f);
+            if (mpc_format_is_float(stored) && stored != d->result)
+                printf("# %s is stored in %s, not %s\n", mpc_value_name(g, v), format_name(stored),
+                       format_name(d->result));
+        }
+    }
+}
+
 static bool find_facts(const mpc_session *s, const mpc_graph *g, facts *f) {
     *f = (facts){.arena = mpc_arena_create()};
     if (!f->arena) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), false;
@@ -144,6 +161,7 @@ static bool dump(mpc_session *s, mpc_stage stage, const char *format) {
     if (ok && strcmp(format, "dot") == 0) print_dot(g);
     else if (ok && strcmp(format, "json") == 0) print_json(g, &f);
     else if (ok) print_text(g, s->cli->options->reasons);
+    if (ok && f.fixed && strcmp(format, "text") == 0) print_storage(g, &f);
     if (ok && f.units && strcmp(format, "text") == 0) print_units(g, f.units);
     mpc_arena_destroy(f.arena);
     mpc_graph_destroy(g);

@@ -326,10 +326,21 @@ static void check_inputs(verifier *v) {
 
 static bool float_or_none(mpc_format format) { return format == MPC_FMT_none || mpc_format_is_float(format); }
 
+static bool has_floats(const mpc_graph *g, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (mpc_format_is_float(mpc_value_format(g, mpc_operand(g, n, i)))) return true;
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (mpc_format_is_float(mpc_value_format(g, mpc_result(n, i)))) return true;
+    return false;
+}
+
 static void check_decisions(verifier *v) {
     for (uint32_t i = 0; v->g->decisions && i < v->g->node_count; i++) {
         const mpc_decision *d = &v->g->decisions[i];
         if (!d->present) continue;
+        if (!has_floats(v->g, &v->g->nodes[i]))
+            fail(v, "V12", v->g->nodes[i].loc, "%s: formats are decided, but it reads and gives no floats",
+                 node_name(v, &v->g->nodes[i]));
         bool floats =
             float_or_none(d->operand) && float_or_none(d->compute) && float_or_none(d->acc) && float_or_none(d->result);
         if (!floats || (d->result && !mpc_format_get(d->result)->storable))

@@ -69,6 +69,16 @@ static void what_cannot_be_stored_is_refused(mpc_context *ctx) {
     mpc_graph_destroy(g);
 }
 
+static void what_has_no_floats_has_no_decision(mpc_context *ctx) {
+    mpc_graph *g = parse(
+        ctx,
+        "mpir 1\ngraph @g(%i: i32[4]) {\n  %z = add(%i, %i) : i32[4] assign(compute=f32)\n  return(\"z\": %z)\n}\n");
+    size_t before = mpc_diag_list_count(diags);
+    CHECK(g != NULL && mpc_graph_verify(g) != MPC_OK);
+    CHECK(mpc_diag_list_count(diags) == before + 1 && strcmp(mpc_diag_list_get(diags, before)->code, "V12") == 0);
+    mpc_graph_destroy(g);
+}
+
 static void an_assignment_survives_text(const mpc_sink *sink) {
     static const char lines[] = "mpc assignment 1\n# value\top\treads\tcomputes\taccumulates\tstores\twhy\n"
                                 "z\tmatmul\tbf16\ttf32\tf32\tf16\tN01: a\nn\tlayer_norm\t-\tf32\tf32\tbf16\tN30: b\n";
@@ -90,6 +100,7 @@ int main(void) {
     five_formats_survive_text(ctx);
     none_stands_for_another(ctx);
     what_cannot_be_stored_is_refused(ctx);
+    what_has_no_floats_has_no_decision(ctx);
     an_assignment_survives_text(&sink);
     mpc_context_destroy(ctx);
     mpc_diag_list_destroy(diags);

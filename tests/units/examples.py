@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 MPC, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 failures = checks = 0
@@ -68,11 +69,32 @@ def check_formats(model):
                 check(r["stored"] == "f32", model, r)
 
 
+def check_text(model):
+    """The text says which values aren't stored as their node says, and is a graph that `mpc opt` reads with all its formats."""
+    graph = dump(model, "decided", "--precision", "bf16")
+    text = mpc("dump-ir", model, "--stage", "decided", "--precision", "bf16", "--device", "ref")
+    decided = [(n["decision"]["stores"], r) for n in graph["nodes"] if "decision" in n for r in n["results"]]
+    apart = [r for stores, r in decided if stores not in ("-", r["stored"]) and r["stored"] in ("f32", "bf16")]
+    for r in apart:
+        check(f"# {r['name']} is stored in {r['stored']}, not" in text, model, r)
+    check(text.count("is stored in") == len(apart), model, len(apart))
+    with tempfile.NamedTemporaryFile("w", suffix=".mpir") as f:
+        f.write(text)
+        f.flush()
+        again = mpc("opt", f.name)
+    lines = [[line.split(" assign(")[1].split(")")[0] for line in t.splitlines() if " assign(" in line] for t in (text, again)]
+    check(lines[0] and lines[0] == lines[1], model)
+    return len(apart)
+
+
+apart = 0
 for path in sorted(glob.glob(os.path.join(ROOT, "examples", "**", "*.mpg"), recursive=True)):
     model = os.path.relpath(path, ROOT)
     if "policies" in model or "train {" not in open(path, encoding="utf-8").read():
         continue
     check_units(model)
     check_formats(model)
+    apart += check_text(model)
+check(apart > 0)
 print(f"{checks} checks, {failures} failed", file=sys.stderr)
 sys.exit(1 if failures or checks < 50 else 0)
