@@ -139,12 +139,10 @@ static mpc_scale_unit unit_unscale(analysis *a, const mpc_node *n, uint32_t oper
     return plain(n->result_begin);
 }
 
-static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but, bool scale_too) {
+static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(a->g, n, i);
-        bool fine = i == but || !is_float(a, v) || is_true_value(a->unit[v]) ||
-                    (scale_too && a->unit[v].kind == MPC_SCALE_UNIT_SCALE);
-        if (fine) continue;
+        if (i == but || !is_float(a, v) || is_true_value(a->unit[v])) continue;
         mpc_value_id other = MPC_NONE; /* the other origin: a true value beside it */
         for (uint32_t k = 0; k < n->operand_count && other == MPC_NONE; k++)
             if (k != i && k != but && is_float(a, mpc_operand(a->g, n, k)) && is_true_value(of(a, n, k)))
@@ -157,16 +155,21 @@ static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but, b
 
 static mpc_scale_unit unit_plain(analysis *a, const mpc_node *n, uint32_t operand) {
     (void)operand;
-    return need_plain(a, n, MPC_NONE, false);
+    return need_plain(a, n, MPC_NONE);
 }
 
 static mpc_scale_unit unit_compare(analysis *a, const mpc_node *n, uint32_t operand) {
     (void)operand;
-    return need_plain(a, n, MPC_NONE, true);
+    mpc_scale_unit x = of(a, n, 0), y = of(a, n, 1), met;
+    bool literal =
+        (x.kind == MPC_SCALE_UNIT_SCALE && is_true_value(y)) || (y.kind == MPC_SCALE_UNIT_SCALE && is_true_value(x));
+    if (!literal && !meet(x, y, &met))
+        refuse(a, n, mpc_operand(a->g, n, 0), mpc_operand(a->g, n, 1), "compares values of different scales");
+    return plain(MPC_NONE);
 }
 
 static mpc_scale_unit unit_follow(analysis *a, const mpc_node *n, uint32_t operand) {
-    need_plain(a, n, operand, false);
+    need_plain(a, n, operand);
     return operand < n->operand_count ? of(a, n, operand) : plain(MPC_NONE);
 }
 
