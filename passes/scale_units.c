@@ -1,8 +1,8 @@
 /* The scale unit of every value, forwards through the graph, one rule per op (scale_units.def); a mistake is V15 and
  * names both origins. The scale enters as the state `scaler.scale`, or as the literal of that name as long as folding
  * hasn't touched it: after that a static scale can't be told from the model's own numbers, and nothing is checked. What
- * computes the scale's own next value is none of a gradient's business, so that part of the graph is exempt, provided
- * that it reads no float but the scale and literals. */
+ * computes the scale's own next value is none of a gradient's business, so that part of the graph is exempt, as far
+ * as it reads no float but the scale and literals. */
 #include "passes/scale_units.h"
 
 #include <math.h>
@@ -88,10 +88,12 @@ static mpc_scale_unit unit_join(analysis *a, const mpc_node *n, uint32_t operand
     (void)operand;
     mpc_scale_unit out = any();
     mpc_value_id first = MPC_NONE;
+    bool floats = false; /* a converted flag or integer is a true value */
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(a->g, n, i);
         if (!is_float(a, v)) continue;
         mpc_scale_unit met;
+        floats = true;
         if (!meet(out, a->unit[v], &met)) {
             refuse(a, n, first, v, "joins values of different scales");
             return met;
@@ -99,7 +101,7 @@ static mpc_scale_unit unit_join(analysis *a, const mpc_node *n, uint32_t operand
         if (out.kind == MPC_SCALE_UNIT_ANY && a->unit[v].kind != MPC_SCALE_UNIT_ANY) first = v;
         out = met;
     }
-    return out;
+    return floats ? out : plain(MPC_NONE);
 }
 
 /* Exponents of x * S^0 and y^sign; a zero stays a zero. */
@@ -231,25 +233,45 @@ static mpc_value_id find_scale(const mpc_graph *g) {
     return untouched ? literal->result_begin : MPC_NONE;
 }
 
-/* Floats that the next value of the scale is made of, backwards; false when a float other than the scale and literals
- * is among them. */
-static bool mark_scaler(analysis *a) {
+/* Made of the scale and literals alone. */
+static bool is_closed(const analysis *a, const bool *closed, const mpc_node *n) {
+    bool floats = false;
+    if (n->op == MPC_OP_const || n->result_begin == a->scale) return true;
+    for (uint32_t k = 0; k < n->operand_count; k++) {
+        mpc_value_id v = mpc_operand(a->g, n, k);
+        if (!is_float(a, v)) continue;
+        if (!closed[v]) return false;
+        floats = true;
+    }
+    return floats;
+}
+
+static void mark_ends(const analysis *a, bool *needed) {
     const mpc_graph *g = a->g;
-    bool closed = true;
     mpc_value_id next = mpc_graph_next_of(g, a->scale);
-    if (next == MPC_NONE) return true;
-    a->scaler[next] = true;
+    for (mpc_value_id v = 0; v < g->value_count; v++) needed[v] = true;
+    for (uint32_t i = 0; i < g->operand_total; i++) needed[g->operands[i]] = false;
+    for (uint32_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = false;
+    for (uint32_t i = 0; i < g->next_count; i++) needed[g->nexts[i].value] = false;
+    if (next != MPC_NONE) needed[next] = true;
+}
+
+/* Fills `scaler`: what is closed and goes into the next value of the scale, or nowhere. */
+static void mark_scaler(analysis *a, bool *closed) {
+    const mpc_graph *g = a->g;
+    mark_ends(a, a->scaler);
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        bool own = is_closed(a, closed, &g->nodes[i]);
+        for (uint32_t k = 0; k < g->nodes[i].result_count; k++) closed[mpc_result(&g->nodes[i], k)] = own;
+    }
     for (mpc_node_id i = g->node_count; i-- > 0;) {
         const mpc_node *n = &g->nodes[i];
         bool marked = false;
-        for (uint32_t k = 0; k < n->result_count; k++) marked |= a->scaler[mpc_result(n, k)];
-        if (!marked || n->op == MPC_OP_const || n->op == MPC_OP_scaler_update) continue;
-        if (n->op == MPC_OP_state) closed &= n->result_begin == a->scale;
-        for (uint32_t k = 0; k < n->operand_count; k++)
+        for (uint32_t k = 0; k < n->result_count; k++)
+            marked |= a->scaler[mpc_result(n, k)] &= closed[mpc_result(n, k)];
+        for (uint32_t k = 0; marked && k < n->operand_count; k++)
             if (is_float(a, mpc_operand(g, n, k))) a->scaler[mpc_operand(g, n, k)] = true;
     }
-    for (uint32_t i = 0; i < g->input_count; i++) closed &= !a->scaler[g->inputs[i].value];
-    return closed;
 }
 
 /* ---- ends ---- */
@@ -277,9 +299,9 @@ static void check_ends(analysis *a) {
     }
 }
 
-static void analyze_node(analysis *a, const mpc_node *n, bool exempt) {
+static void analyze_node(analysis *a, const mpc_node *n) {
     if (n->result_count == 0) return;
-    bool own = exempt && a->scaler[n->result_begin] && n->op != MPC_OP_const && n->op != MPC_OP_scaler_update;
+    bool own = a->scaler[n->result_begin] && n->op != MPC_OP_const && n->op != MPC_OP_scaler_update;
     mpc_scale_unit u =
         own || n->result_begin == a->scale ? (mpc_scale_unit){MPC_SCALE_UNIT_SCALE, 1, a->scale} : unit_of_node(a, n);
     for (uint32_t k = 0; k < n->result_count; k++) {
@@ -295,12 +317,13 @@ mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit 
     if (a.scale == MPC_NONE) return MPC_OK;
     a.unit = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.unit);
     a.scaler = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.scaler);
-    if (a.unit == NULL || a.scaler == NULL)
+    bool *closed = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *closed);
+    if (a.unit == NULL || a.scaler == NULL || closed == NULL)
         return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
     for (mpc_value_id v = 0; v < g->value_count; v++) a.unit[v] = plain(v);
-    memset(a.scaler, 0, g->value_count * sizeof *a.scaler);
-    bool exempt = mark_scaler(&a);
-    for (mpc_node_id i = 0; i < g->node_count; i++) analyze_node(&a, &g->nodes[i], exempt);
+    memset(closed, 0, g->value_count * sizeof *closed);
+    mark_scaler(&a, closed);
+    for (mpc_node_id i = 0; i < g->node_count; i++) analyze_node(&a, &g->nodes[i]);
     check_ends(&a);
     *units = a.unit;
     return a.errors ? MPC_FAILED : MPC_OK;

@@ -113,6 +113,10 @@ static const mistake mistakes[] = {
      "  %d = sum(%dy) {axes=[0]} : f32[]\n  next %scale, %d\n",
      "\"y\": %x",
      {"next value of `scale`", "`d` carries S^1"}},
+    {"a converted flag added to it",
+     "  %c = gt(%x, %zero) : bool[4]\n  %f = cast(%c) {to=f32 by=front} : f32[4]\n  %bad = add(%dy, %f) : f32[4]\n",
+     "\"y\": %x",
+     {"`bad`: add", "`f` carries 1 (from `f`)"}},
     /* what is right */
     {"zero fits every unit",
      "  %c = gt(%x, %zero) : bool[4]\n  %r = where(%c, %dy, %zero) : f32[4]\n  %s = add(%r, %dy) : f32[4]\n  %u = "
