@@ -1,4 +1,4 @@
-/* The scale unit of every value, forwards through the graph, one rule per op (scale_units.def); a mistake is V15 and
+/* The scale unit of every value, forwards through the graph, one rule per op (scale_units.def); a mistake is V20 and
  * names both origins. The scale enters as the state `scaler.scale`, or as the literal of that name as long as folding
  * hasn't touched it: after that a static scale can't be told from the model's own numbers, and nothing is checked. What
  * computes the scale's own next value is none of a gradient's business, so that part of the graph is exempt, as far
@@ -66,7 +66,7 @@ static void refuse(analysis *a, const mpc_node *n, mpc_value_id first, mpc_value
         describe(a, second, &text);
     }
     a->errors++;
-    mpc_error(mpc_context_sink(a->g->ctx), "V15", "`%s`: %s %s: %s", mpc_value_name(a->g, n->result_begin),
+    mpc_error(mpc_context_sink(a->g->ctx), "V20", "`%s`: %s %s: %s", mpc_value_name(a->g, n->result_begin),
               mpc_op_get(a->g->ctx, n->op)->name, rule, mpc_str_cstr(&text));
     mpc_str_free(&text);
 }
@@ -282,7 +282,7 @@ static void check_end(analysis *a, mpc_value_id v, bool may_be_scale, const char
     mpc_str text = {0};
     describe(a, v, &text);
     a->errors++;
-    mpc_error(mpc_context_sink(a->g->ctx), "V15", "the %s `%s` must be a true value: %s", what, name,
+    mpc_error(mpc_context_sink(a->g->ctx), "V20", "the %s `%s` must be a true value: %s", what, name,
               mpc_str_cstr(&text));
     mpc_str_free(&text);
 }

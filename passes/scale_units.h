@@ -20,7 +20,7 @@ typedef struct mpc_scale_unit {
 } mpc_scale_unit;
 
 /* By value, in `arena`; *units is NULL where no loss scale is to be seen: none was asked for, or a static one, which is a literal,
- * has been folded into others. MPC_FAILED after V15 for each node, output or next value that breaks a rule. */
+ * has been folded into others. MPC_FAILED after V20 for each node, output or next value that breaks a rule. */
 mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit **units);
 /* Only the check. */
 mpc_status mpc_scale_units_verify(const mpc_graph *g);

@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     ops_walk(ctx, argc > 1 ? argv[1] : NULL, visit, &scaled);
     CHECK(scaled > 200 || argc > 1);
     for (size_t i = 0; i < mpc_diag_list_count(diags); i++)
-        if (strcmp(mpc_diag_list_get(diags, i)->code, "V15") == 0)
+        if (strcmp(mpc_diag_list_get(diags, i)->code, "V20") == 0)
             fprintf(stderr, "%s\n", mpc_diag_list_get(diags, i)->message);
     mpc_context_destroy(ctx);
     mpc_diag_list_destroy(diags);

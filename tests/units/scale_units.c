@@ -1,4 +1,4 @@
-/* Scale units: each mistake with a scaled gradient is V15 and names what was mixed and where it comes from; what the
+/* Scale units: each mistake with a scaled gradient is V20 and names what was mixed and where it comes from; what the
  * passes make has none, before and after expansion; and the units are true: with twice the scale, a value of S^k is 2^k
  * times as large, to the bit. */
 #include <math.h>
@@ -156,7 +156,7 @@ static void check_mistake(const mistake *m) {
     CHECK_MSG((status == MPC_OK) == (m->expected[0] == NULL), "%s: %s", m->what, last_message(&s));
     size_t count = mpc_diag_list_count(s.diags);
     if (m->expected[0])
-        CHECK_MSG(count == 1 && strcmp(mpc_diag_list_get(s.diags, 0)->code, "V15") == 0, "%s: %zu", m->what, count);
+        CHECK_MSG(count == 1 && strcmp(mpc_diag_list_get(s.diags, 0)->code, "V20") == 0, "%s: %zu", m->what, count);
     for (int i = 0; i < 4 && m->expected[i] && count; i++)
         CHECK_MSG(strstr(mpc_diag_list_get(s.diags, 0)->message, m->expected[i]), "%s: no %s in: %s", m->what,
                   m->expected[i], last_message(&s));
