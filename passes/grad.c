@@ -311,7 +311,7 @@ static void walk_back(backward *bw, mpc_value_id loss) {
 
 mpc_graph *mpc_pass_grad(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     (void)env;
-    backward bw = {.each = mpc_option_bool(options, "each")};
+    backward bw = {.each = options != NULL && mpc_option_bool(options, "each")};
     mpc_value_id loss = find_loss(in);
     if (loss == MPC_NONE || !mpc_rewrite_begin(&bw.rw, in)) return NULL;
     if (alloc_values(&bw, in->value_count)) {
