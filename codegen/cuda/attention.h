@@ -38,7 +38,7 @@ struct mpc_at_f32 {
 
 template <class F> struct mpc_at_mma16 {
     typedef F format;
-    enum { pitch_extra = 16, precise = 0 };
+    enum { precise = 0 };
     template <int N, int DP> MPC_FN void scores(float (*c)[4], const char *a, const char *b) {
         enum { pitch = DP * 2 + 16 };
         const int lane = mpc_at_lane();
@@ -82,7 +82,7 @@ MPC_FN uint32_t mpc_at_tf32(uint32_t x) {
 
 struct mpc_at_tf32_mma {
     typedef mpc_at_f32 format;
-    enum { pitch_extra = 16, precise = 1 };
+    enum { precise = 1 };
     MPC_FN mpc_16 load(const char *p) {
         mpc_16 v = mpc_load16(p);
         MPC_UNROLL
@@ -125,7 +125,7 @@ struct mpc_at_tf32_mma {
 
 struct mpc_at_fma {
     typedef mpc_at_f32 format;
-    enum { pitch_extra = 16, precise = 1 };
+    enum { precise = 1 };
     MPC_FN float dot4(const mpc_16 &a, const mpc_16 &b, float c) {
         MPC_UNROLL
         for (int i = 0; i < 4; i++) c = mpc_fma1(mpc_float(a.w[i]), mpc_float(b.w[i]), c);
@@ -168,7 +168,7 @@ struct mpc_at_fma {
     }
 };
 
-/* --- functions. 2^x for x from -126 to 127, below 0; relative error 1e-7, precise: 4e-9 before its roundings --- */
+/* --- functions. 2^x for x up to 127, 0 below -126; relative error 1e-7, precise: 4e-9 before its roundings --- */
 template <int Precise> MPC_FN float mpc_at_exp2(float x) {
     const float shifted = x + 12582912.0f, r = x - (shifted - 12582912.0f);
     float y;
