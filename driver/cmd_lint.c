@@ -4,24 +4,13 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "driver/session.h"
+#include "driver/explain_value.h"
 #include "passes/precision/range.h"
-
-/* The line of the model file, without the blanks around it; "" when the node comes from elsewhere. */
-static void append_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
-    if (!n->loc.file || strcmp(mpc_sym_text(g->ctx, n->loc.file), s->cli->options->file) != 0) return;
-    const char *at = s->text, *end = s->text + s->text_length;
-    for (uint32_t line = 1; at < end && line < n->loc.line; at++) line += *at == '\n';
-    while (at < end && (*at == ' ' || *at == '\t')) at++;
-    const char *stop = at;
-    while (stop < end && *stop != '\n' && *stop != '\r') stop++;
-    mpc_str_append_n(out, at, (size_t)(stop - at));
-}
 
 static void print_text(const mpc_session *s, const mpc_graph *g, const mpc_finding *f) {
     const mpc_node *n = &g->nodes[f->node];
     mpc_str line = {0};
-    append_line(s, g, n, &line);
+    mpc_explain_source_line(s, g, n, &line);
     const char *file = n->loc.file ? mpc_sym_text(g->ctx, n->loc.file) : s->cli->options->file;
     printf("%s:%u:%u: %s[%s]: %s (%s)\n", file, n->loc.line, n->loc.column, f->fix ? "warning" : "note", f->code,
            f->what, f->rule);
@@ -33,7 +22,7 @@ static void print_text(const mpc_session *s, const mpc_graph *g, const mpc_findi
 static void print_json(const mpc_session *s, const mpc_graph *g, const mpc_finding *f) {
     const mpc_node *n = &g->nodes[f->node];
     mpc_str line = {0};
-    append_line(s, g, n, &line);
+    mpc_explain_source_line(s, g, n, &line);
     json_t *object =
         json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:s, s:s, s:s?, s:b}", "code", f->code, "rule", f->rule, "value",
                   mpc_value_name(g, n->result_begin), "file", mpc_sym_text(g->ctx, n->loc.file), "line",

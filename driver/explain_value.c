@@ -16,7 +16,7 @@ mpc_format mpc_stored_format(const mpc_graph *g, mpc_node_id id) {
 
 /* ---- the parts ---- */
 
-static void append_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
+void mpc_explain_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
     if (!n->loc.file || strcmp(mpc_sym_text(g->ctx, n->loc.file), s->cli->options->file) != 0) return;
     const char *at = s->text, *end = s->text + s->text_length;
     for (uint32_t line = 1; at < end && line < n->loc.line; at++) line += *at == '\n';
@@ -69,7 +69,7 @@ static void append_words(const mpc_session *s, const mpc_graph *g, mpc_node_id i
     const mpc_node *n = &g->nodes[id];
     const char *name = mpc_value_name(g, n->result_begin), *format = other_format(s, g, id, d);
     mpc_str line = {0};
-    append_source_line(s, g, n, &line);
+    mpc_explain_source_line(s, g, n, &line);
     bool mapping = strncmp(mpc_str_cstr(&line), "input ", 6) == 0, numbered = strchr(name, ':') != NULL;
     mpc_str_free(&line);
     if (!mapping) mpc_str_printf(out, "`@%s` before the statement of line %u", format, n->loc.line);
@@ -104,7 +104,7 @@ static json_t *describe(mpc_session *s, const mpc_graph *g, mpc_node_id id) {
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_str type = {0}, line = {0}, change = {0};
     mpc_type_print(mpc_value_type(g, n->result_begin), &type);
-    append_source_line(s, g, n, &line);
+    mpc_explain_source_line(s, g, n, &line);
     append_change(s, g, id, &change);
     json_t *operands = json_array();
     for (uint32_t k = 0; k < n->operand_count; k++)
