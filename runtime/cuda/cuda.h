@@ -49,7 +49,7 @@ void mpc_cuda_close(mpc_cuda *cuda); /* NULL is fine */
 mpc_cuda *mpc_cuda_open_compiler(const mpc_sink *sink);
 /* Lines for people: device and libraries, or what is missing. */
 void mpc_cuda_describe(mpc_str *out);
-/* One error line from a driver result: "cuMemAlloc failed: out of memory (2): ...". Always returns MPC_FAILED-like status. */
+/* E624 from a driver result: "cuMemAlloc failed: out of memory (2): ...". Returns MPC_FAILED. */
 mpc_status mpc_cuda_error(const mpc_cuda *cuda, const mpc_sink *sink, const char *call, int result);
 
 /* ---- matmul by cuBLASLt (matmul_cuda.c) ---- */
