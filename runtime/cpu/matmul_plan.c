@@ -132,10 +132,13 @@ static mpc_plan *plan_direct(const mpc_plan_env *env, const mpc_matmul *mm) {
     return plan ? plan : plan_own(env, mm);
 }
 
-/* Own panels are widened again for each block of c; copies in f32 are made once, and the library can take them. */
-static bool widening_pays(const mpc_matmul *mm) {
-    if (mm->fa == MPC_FMT_f32 && mm->fb == MPC_FMT_f32) return false;
-    bool has_work = mm->m * mm->n * mm->k > WIDENED_WORK;
+/* Own panels are widened again for each block of c; copies in f32 are made once, and the library can take them. The library rounds no
+ * product of f32 operands, so where it pays, a low result of such is made in f32 too. */
+static bool widening_pays(const mpc_plan_env *env, const mpc_matmul *mm) {
+    int64_t work = mm->m * mm->n * mm->k;
+    if (mm->fa == MPC_FMT_f32 && mm->fb == MPC_FMT_f32)
+        return env->dnn && mm->fc != MPC_FMT_f32 && work > library_pays(mm);
+    bool has_work = work > WIDENED_WORK;
     return has_work && mm->m >= 16 && mm->n >= 16;
 }
 
@@ -143,6 +146,6 @@ mpc_plan *mpc_matmul_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     const mpc_matmul *mm = &launch->matmul;
     if (!mpc_accumulator_is_f32(env, launch, mm->acc) || !formats_are_known(env, launch)) return NULL;
     mpc_plan *plan = mm->m * mm->n * mm->k > library_pays(mm) ? mpc_matmul_plan_onednn(env, mm) : NULL;
-    if (!plan && widening_pays(mm)) plan = mpc_matmul_plan_widened(env, mm, plan_direct);
+    if (!plan && widening_pays(env, mm)) plan = mpc_matmul_plan_widened(env, mm, plan_direct);
     return plan ? plan : plan_own(env, mm);
 }
