@@ -75,18 +75,13 @@ template <class F> struct mpc_at_mma16 {
     }
 };
 
-/* To nearest even with 10 bits of mantissa; a NaN stays one. */
-MPC_FN uint32_t mpc_at_tf32(uint32_t x) {
-    return (x & 0x7fffffffu) > 0x7f800000u ? x | 0x400000u : x + 0xfffu + ((x >> 13) & 1u);
-}
-
 struct mpc_at_tf32_mma {
     typedef mpc_at_f32 format;
     enum { precise = 1 };
     MPC_FN mpc_16 load(const char *p) {
         mpc_16 v = mpc_load16(p);
         MPC_UNROLL
-        for (int i = 0; i < 4; i++) v.w[i] = mpc_at_tf32(v.w[i]);
+        for (int i = 0; i < 4; i++) v.w[i] = mpc_tf32_bits(v.w[i]);
         return v;
     }
     /* Inside 16 columns k is counted as 4 q + i where the instruction counts q + 4 i: the same for both sides. */
@@ -110,13 +105,13 @@ struct mpc_at_tf32_mma {
         const int g = mpc_at_lane() >> 2, q = mpc_at_lane() & 3;
         MPC_UNROLL
         for (int k = 0; k < N; k++) {
-            const uint32_t x[4] = {mpc_at_tf32(mpc_bits(p[k][0])), mpc_at_tf32(mpc_bits(p[k][2])),
-                                   mpc_at_tf32(mpc_bits(p[k][1])), mpc_at_tf32(mpc_bits(p[k][3]))};
+            const uint32_t x[4] = {mpc_tf32_bits(mpc_bits(p[k][0])), mpc_tf32_bits(mpc_bits(p[k][2])),
+                                   mpc_tf32_bits(mpc_bits(p[k][1])), mpc_tf32_bits(mpc_bits(p[k][3]))};
             const char *row = v + (8 * k + 2 * q) * pitch + g * 4;
             MPC_UNROLL
             for (int i = 0; i < DP / 8; i++) {
-                const uint32_t y[2] = {mpc_at_tf32(mpc_load4(row + i * 32)),
-                                       mpc_at_tf32(mpc_load4(row + pitch + i * 32))};
+                const uint32_t y[2] = {mpc_tf32_bits(mpc_load4(row + i * 32)),
+                                       mpc_tf32_bits(mpc_load4(row + pitch + i * 32))};
                 mpc_mma_tf32(out[i], x, y);
             }
         }

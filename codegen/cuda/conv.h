@@ -48,11 +48,6 @@ MPC_FN mpc_conv_divider mpc_conv_divider_at(const int64_t *n, int at) {
 MPC_FN int mpc_conv_divide(int x, mpc_conv_divider d) {
     return (int)(((uint32_t)(mpc_wide_mul((uint32_t)x, d.mul) >> 32) + (uint32_t)x) >> d.shift);
 }
-/* f32 to tf32, to nearest even; infinity stays, and NaN, also one whose bits are all in what tf32 has not. */
-MPC_FN uint32_t mpc_conv_tf32(uint32_t x) {
-    if ((x & 0x7f800000u) == 0x7f800000u) return (x & 0x007fffffu) != 0 ? x | 0x00400000u : x;
-    return (x + 0xfffu + (x >> 13 & 1u)) & 0xffffe000u;
-}
 template <int Type> MPC_FN float mpc_conv_load(const char *base, int64_t at) {
     if constexpr (Type == MPC_CONV_F16) return mpc_f16_value(mpc_load2(base + at * 2));
     else if constexpr (Type == MPC_CONV_BF16) return mpc_bf16_value(mpc_load2(base + at * 2));
@@ -268,7 +263,7 @@ template <class S> MPC_FN void mpc_conv_fragment_a(uint32_t a[4], const char *ti
             a[i] = mpc_load4(tile + (step * 8 + lane % 4 + i / 2 * 4) * S::PitchA + (m + lane / 4 + i % 2 * 8) * 4);
     }
     if constexpr (S::Type == MPC_CONV_TF32) {
-        MPC_UNROLL for (int i = 0; i < 4; i++) a[i] = mpc_conv_tf32(a[i]);
+        MPC_UNROLL for (int i = 0; i < 4; i++) a[i] = mpc_tf32_bits(a[i]);
     }
 }
 /* Two fragments, of columns n and n + 8. */
@@ -283,7 +278,7 @@ template <class S> MPC_FN void mpc_conv_fragment_b(uint32_t b[4], const char *ti
             b[i] = mpc_load4(tile + (step * 8 + lane % 4 + i % 2 * 4) * S::PitchB + (n + lane / 4 + i / 2 * 8) * 4);
     }
     if constexpr (S::Type == MPC_CONV_TF32) {
-        MPC_UNROLL for (int i = 0; i < 4; i++) b[i] = mpc_conv_tf32(b[i]);
+        MPC_UNROLL for (int i = 0; i < 4; i++) b[i] = mpc_tf32_bits(b[i]);
     }
 }
 template <int Type> MPC_FN void mpc_conv_mma(float *d, const uint32_t *a, const uint32_t *b) {

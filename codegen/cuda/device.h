@@ -151,7 +151,7 @@ MPC_FN void mpc_ldmatrix4_transposed(uint32_t r[4], const void *shared_row) {
     }
 MPC_MMA_16(mpc_mma_f16, "f16")
 MPC_MMA_16(mpc_mma_bf16, "bf16")
-/* d += a b: a 16x8 (row), b 8x8 (col) of f32 words whose low 13 bits are ignored: round them first (mpc_round_tf32). */
+/* d += a b: a 16x8 (row), b 8x8 (col) of f32 words whose low 13 bits are ignored: round them first (mpc_tf32_bits). */
 MPC_FN void mpc_mma_tf32(float d[4], const uint32_t a[4], const uint32_t b[2]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};\n"

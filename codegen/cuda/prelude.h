@@ -175,10 +175,12 @@ MPC_LIFT(mpc_round_u8, int32_t, int32_t, x < 0 ? 0 : x > 255 ? 255 : x)
 /* --- rounding in registers to a narrower float format, to nearest even --- */
 MPC_FN float mpc_round_bf16_1(float x) { return mpc_bf16_value(mpc_bf16_bits(x)); }
 MPC_FN float mpc_round_f16_1(float x) { return mpc_f16_value(mpc_f16_bits(x)); }
-MPC_FN float mpc_round_tf32_1(float x) {
-    const uint32_t u = mpc_bits(x), r = (u + 0xfffu + (u >> 13 & 1)) & ~0x1fffu;
-    return mpc_float((u & 0x7f800000u) == 0x7f800000u ? u : r);
+/* As tensor cores read it: a NaN stays one, also if its bits are all among the 13 that tf32 has not. */
+MPC_FN uint32_t mpc_tf32_bits(uint32_t x) {
+    if ((x & 0x7f800000u) == 0x7f800000u) return (x & 0x007fffffu) != 0 ? x | 0x00400000u : x;
+    return (x + 0xfffu + (x >> 13 & 1u)) & ~0x1fffu;
 }
+MPC_FN float mpc_round_tf32_1(float x) { return mpc_float(mpc_tf32_bits(mpc_bits(x))); }
 MPC_FN float mpc_round_fraction_1(float x, int drop, float magic, float tiny) {
     const uint32_t u = mpc_bits(x), low = (1u << drop) - 1u;
     const uint32_t normal = (u + (low >> 1) + (u >> drop & 1)) & ~low;
