@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "../check.h"
+#include "../ops/device_run.h"
 #include "../ops/harness.h"
-#include "codegen/codegen.h"
+#include "ir/program.h"
 #include "passes/pass.h"
 #include "runtime/device.h"
 
@@ -156,43 +157,11 @@ static mpc_tensor *make_inputs(const mpc_graph *g, mpc_arena *arena) {
 
 /* --- running it --- */
 
-typedef struct run {
-    mpc_graph *lowered;
-    mpc_program *program;
-    mpc_store *store;
-    mpc_exec *exec;
-} run;
-
-static bool prepare(const mpc_graph *g, run *r) {
-    mpc_pass_env env = {.ctx = g->ctx};
-    mpc_pipeline_hooks hooks = {.verify_each = true};
-    mpc_codegen_options options = {.target = MPC_TARGET_CUDA};
-    mpc_exec_options exec_options = {0};
-    const mpc_sink *sink = mpc_context_sink(g->ctx);
-    r->lowered = mpc_pipeline_run(g, "@lower{expand.keep=attention}", &env, &hooks);
-    r->program = r->lowered != NULL ? mpc_codegen(r->lowered, &options) : NULL;
-    r->store = r->program != NULL ? mpc_store_create(r->lowered, sink) : NULL;
-    r->exec = r->store != NULL ? mpc_cuda_load(r->program, r->store, &exec_options, sink) : NULL;
-    CHECK(r->exec != NULL);
-    return r->exec != NULL;
-}
-
-static void release(run *r) {
-    if (r->exec != NULL) r->exec->vtable->destroy(r->exec);
-    mpc_store_destroy(r->store);
-    mpc_program_destroy(r->program);
-    mpc_graph_destroy(r->lowered);
-}
-
-static mpc_tensor *device_outputs(const mpc_graph *g, mpc_exec *exec, const mpc_tensor *inputs, mpc_arena *arena) {
-    mpc_tensor *outputs = mpc_arena_alloc(arena, g->output_count * sizeof *outputs);
-    for (uint32_t i = 0; i < g->input_count; i++) mpc_tensor_to_bytes(&inputs[i], exec->vtable->input(exec, i));
-    if (mpc_exec_step(exec) != MPC_OK || mpc_exec_record(exec, true) != MPC_RECORD_READY) return NULL;
-    for (uint32_t i = 0; i < g->output_count; i++) {
-        outputs[i] = mpc_tensor_make(arena, mpc_value_type(g, g->outputs[i].value));
-        mpc_tensor_from_bytes(&outputs[i], exec->vtable->output(exec, i));
-    }
-    return outputs;
+static mpc_tensor *device_outputs(const ops_program *p, const mpc_tensor *inputs, mpc_arena *arena) {
+    mpc_tensor *outputs = mpc_arena_alloc(arena, p->graph->output_count * sizeof *outputs);
+    const char *why = outputs != NULL ? ops_program_run(p, inputs, arena, outputs) : "no memory";
+    CHECK_MSG(why == NULL, "%s", why);
+    return why == NULL ? outputs : NULL;
 }
 
 /* --- judging it --- */
@@ -243,10 +212,10 @@ static mpc_tensor *evaluate(const mpc_graph *g, const mpc_tensor *inputs, mpc_ar
     return outputs;
 }
 
-static void compare(mpc_context *ctx, const mpc_graph *g, run *r, mpc_arena *arena) {
+static void compare(mpc_context *ctx, const mpc_graph *g, const ops_program *p, mpc_arena *arena) {
     mpc_pass_env env = {.ctx = ctx};
     mpc_graph *low = mpc_pipeline_run(g, "expand", &env, NULL);
-    mpc_tensor *inputs = make_inputs(g, arena), *got = device_outputs(g, r->exec, inputs, arena);
+    mpc_tensor *inputs = make_inputs(g, arena), *got = device_outputs(p, inputs, arena);
     mpc_tensor *want = evaluate(g, inputs, arena), *expanded = low != NULL ? evaluate(low, inputs, arena) : NULL;
     double worst = 0;
     CHECK(got != NULL && want != NULL && expanded != NULL);
@@ -287,13 +256,15 @@ int main(void) {
     mpc_arena *arena = mpc_arena_create();
     if (ctx == NULL || arena == NULL || mpc_passes_register(ctx) != MPC_OK) return 1;
     mpc_graph *g = parse_graph(ctx, sources);
-    run r = {0};
+    ops_program p = {0};
     CHECK(g != NULL);
-    if (g != NULL && prepare(g, &r)) {
-        attention_is_one_launch(r.program);
-        compare(ctx, g, &r, arena);
+    const char *why = g != NULL ? ops_program_make(&p, OPS_ON_CUDA, g) : NULL;
+    CHECK_MSG(why == NULL, "%s", why);
+    if (p.program != NULL) {
+        attention_is_one_launch(p.program);
+        compare(ctx, g, &p, arena);
     }
-    release(&r);
+    ops_program_free(&p);
     mpc_graph_destroy(g);
     mpc_arena_destroy(arena);
     mpc_context_destroy(ctx);
