@@ -23,6 +23,8 @@ static const mm_case cases[] = {
 static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},
                                         {MPC_FMT_bf16, MPC_FMT_bf16},
                                         {MPC_FMT_bf16, MPC_FMT_f32},
+                                        {MPC_FMT_f32, MPC_FMT_bf16},
+                                        {MPC_FMT_f32, MPC_FMT_f16},
                                         {MPC_FMT_f16, MPC_FMT_f16},
                                         {MPC_FMT_f16, MPC_FMT_f32}};
 
