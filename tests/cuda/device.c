@@ -43,7 +43,7 @@ static void too_little_memory_is_told_with_both_figures(void) {
     CHECK(mpc_diag_list_count(s.f.diags) == 1);
     const mpc_diag *d = mpc_diag_list_get(s.f.diags, 0);
     CHECK_STR(d->code, "E623");
-    CHECK_MSG(strstr(d->message, "need 0.05 GiB") && strstr(d->message, "0.03 GiB free") &&
+    CHECK_MSG(strstr(d->message, "need 54.9 MiB") && strstr(d->message, "35.3 MiB free") &&
                   strstr(d->message, "smaller batch"),
               "%s", d->message);
     fixture_destroy(&s.f);
