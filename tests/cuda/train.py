@@ -160,7 +160,7 @@ def weights_near(a, b, tolerance):
 
 def like_cpu(w, name, precision, tolerance):
     run = f"{name}-{precision}"
-    words = ("--precision", precision, "--steps", "20")
+    words = ("--precision", precision, "--steps", "20", "--solver", "list")  # the default would decide for each device apart
     w.train(name, run, *words, env=GPU)
     # tf32 is f32 on the cpu
     w.train(name, run + "-cpu", *words, device="cpu")

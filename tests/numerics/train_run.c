@@ -58,6 +58,8 @@ static bool parse_options(train_run *t, const char *device, const char *const *s
     t->args[count++] = t->model;
     t->args[count++] = strdup("--device");
     t->args[count++] = strdup(device);
+    t->args[count++] = strdup("--solver"); /* the rules are about formats by class, whatever pays on this machine */
+    t->args[count++] = strdup("list");
     for (; settings != NULL && *settings != NULL && count + 2 < MAX_ARGS; settings++) {
         t->args[count++] = strdup("--set");
         t->args[count++] = strdup(*settings);
