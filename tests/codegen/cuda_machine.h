@@ -82,20 +82,22 @@ static inline void machine_entry(void) {
     machine_yield(MACHINE_DONE);
 }
 
+/* Apart, because compilers warn of loops around getcontext. */
+__attribute__((noinline)) static void machine_start_thread(machine_thread *t) {
+    if (t->stack == NULL) t->stack = malloc(MACHINE_STACK);
+    t->wait = MACHINE_READY;
+    getcontext(&t->context);
+    t->context.uc_stack.ss_sp = t->stack;
+    t->context.uc_stack.ss_size = MACHINE_STACK;
+    makecontext(&t->context, machine_entry, 0);
+}
+
 static inline void machine_start_block(machine *m, int block) {
     m->face.block = block;
     m->live = m->kernel->threads;
     m->at_barrier = 0;
     memset(m->face.shared, 0xff, MACHINE_SHARED); /* NaN */
-    for (int i = 0; i < m->kernel->threads; i++) {
-        machine_thread *t = &m->thread[i];
-        if (t->stack == NULL) t->stack = malloc(MACHINE_STACK);
-        t->wait = MACHINE_READY;
-        getcontext(&t->context);
-        t->context.uc_stack.ss_sp = t->stack;
-        t->context.uc_stack.ss_size = MACHINE_STACK;
-        makecontext(&t->context, machine_entry, 0);
-    }
+    for (int i = 0; i < m->kernel->threads; i++) machine_start_thread(&m->thread[i]);
 }
 
 /* Whoever can go on goes on; a barrier opens when all that live are there. Odd blocks start with the last thread. */
