@@ -100,6 +100,8 @@ void mpc_cuda_loop_print(const mpc_loop *l, mpc_str *body, uint32_t *shared_byte
 bool mpc_loop_uses(const mpc_loop *l, uint32_t access);
 /* Does a pattern vary over some, but not all, rows? Then its offset is a sum over digits of the row number. */
 bool mpc_loop_is_general(const mpc_loop *l, mpc_atoms atoms);
+/* Offset in elements of the row that an access reads; `row`: the text of the row's number, 64 bits wide. */
+void mpc_loop_print_offset(const mpc_loop *l, uint32_t access, const char *row, mpc_str *o);
 /* "v3 = ..." of an elementwise member: expression text with conversions and rounding. */
 void mpc_loop_expression(const mpc_loop_member *m, mpc_str *out);
 

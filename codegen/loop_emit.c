@@ -33,13 +33,13 @@ static unsigned lane_bytes(char lanes) { return lanes == 'l' ? 8 : 4; }
 
 /* --- addresses --- */
 
-static void print_offset(const mpc_loop *l, uint32_t access, mpc_str *o) {
+void mpc_loop_print_offset(const mpc_loop *l, uint32_t access, const char *row, mpc_str *o) {
     const mpc_space *s = &l->space;
     mpc_atoms atoms = l->access[access].atoms, rows = s->all & ~s->columns;
     if ((atoms & rows) == 0) {
         mpc_str_append(o, "0");
     } else if (!mpc_loop_is_general(l, atoms)) {
-        mpc_str_append(o, (atoms & s->columns) != 0 ? "r * cols" : "r");
+        mpc_str_printf(o, "%s%s", row, (atoms & s->columns) != 0 ? " * cols" : "");
     } else {
         bool first = true;
         for (uint32_t atom = 0; atom < s->first_column; atom++) {
@@ -68,7 +68,7 @@ static void print_row_access(const mpc_loop *l, uint32_t i, const char *indent, 
     mpc_str_printf(o, "%sconst %s a%u = ", indent, type, i);
     if (a->range) mpc_str_printf(o, "%s((", splat_name(mpc_cg_lanes(a->format)));
     else mpc_str_printf(o, "mpc_one_%s((const char *)p[%u] + (", format_name(a->format), a->pointer);
-    print_offset(l, i, o);
+    mpc_loop_print_offset(l, i, "r", o);
     mpc_str_printf(o, a->range ? "));\n" : ") * %u);\n", format_bytes(a->format));
 }
 
@@ -112,7 +112,7 @@ static void print_row_start(const mpc_loop *l, mpc_str *o) {
         }
         if (a->range) mpc_str_printf(o, "            const int64_t x%u = ", i);
         else mpc_str_printf(o, "            const char *const x%u = (const char *)p[%u] + (", i, a->pointer);
-        print_offset(l, i, o);
+        mpc_loop_print_offset(l, i, "r", o);
         mpc_str_printf(o, a->range ? ";\n" : ") * %u;\n", format_bytes(a->format));
     }
     for (uint32_t i = 0; i < l->count; i++) {

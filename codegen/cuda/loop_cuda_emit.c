@@ -52,35 +52,18 @@ static void print_neutral(const team_printer *p, const mpc_loop_member *m) {
 
 /* --- rows: addresses and values that have no columns --- */
 
-static void print_offset(const mpc_loop *l, uint32_t access, mpc_str *o) {
-    const mpc_space *s = &l->space;
-    mpc_atoms atoms = l->access[access].atoms, rows = s->all & ~s->columns;
-    if ((atoms & rows) == 0) {
-        mpc_str_append(o, "0");
-    } else if (!mpc_loop_is_general(l, atoms)) {
-        mpc_str_append(o, (atoms & s->columns) != 0 ? "(int64_t)r * cols" : "(int64_t)r");
-    } else {
-        bool first = true;
-        for (uint32_t atom = 0; atom < s->first_column; atom++) {
-            if (!(atoms >> atom & 1)) continue;
-            mpc_str_printf(o, "%sd%u * n[%u]", first ? "" : " + ", atom, l->strides[access][atom]);
-            first = false;
-        }
-    }
-}
-
 static void print_row_access(const team_printer *p, uint32_t i, const char *indent) {
     const mpc_access *a = &p->l->access[i];
     char lanes = mpc_cg_lanes(a->format);
     mpc_str_printf(p->o, "%sconst mpc_%c<%u> a%u = ", indent, pack_of(lanes), p->t->width, i);
     if (a->range) {
         mpc_str_printf(p->o, "%s<%u>((%s)(", splat_name(lanes), p->t->width, number_type(lanes));
-        print_offset(p->l, i, p->o);
+        mpc_loop_print_offset(p->l, i, "(int64_t)r", p->o);
         mpc_str_append(p->o, "));\n");
         return;
     }
     mpc_str_printf(p->o, "mpc_one_%s<%u>((const char *)p[%u] + (", format_name(a->format), p->t->width, a->pointer);
-    print_offset(p->l, i, p->o);
+    mpc_loop_print_offset(p->l, i, "(int64_t)r", p->o);
     mpc_str_printf(p->o, ") * %u);\n", bytes_of(a->format));
 }
 
@@ -110,7 +93,7 @@ static void print_row_start(const team_printer *p) {
         }
         if (a->range) mpc_str_printf(p->o, "        const int64_t x%u = ", i);
         else mpc_str_printf(p->o, "        const char *const x%u = (const char *)p[%u] + (", i, a->pointer);
-        print_offset(l, i, p->o);
+        mpc_loop_print_offset(l, i, "(int64_t)r", p->o);
         mpc_str_printf(p->o, a->range ? ";\n" : ") * %u;\n", bytes_of(a->format));
     }
     for (uint32_t i = 0; i < l->count; i++) {
