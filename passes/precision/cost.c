@@ -10,8 +10,6 @@ static double bytes_of(mpc_format f) { return (double)mpc_format_get(f)->bits / 
 
 const mpc_device_profile *mpc_costs_profile(const mpc_costs *c) { return &c->profile; }
 
-mpc_value_id mpc_cost_storage(const mpc_costs *c, mpc_value_id v) { return c->storage[v]; }
-
 void mpc_costs_charge(mpc_costs *c, const double *by_value, const double *by_node) {
     c->charge_value = by_value;
     c->charge_node = by_node;
@@ -88,13 +86,6 @@ double mpc_cost_value(const mpc_costs *c, mpc_value_id value, mpc_format f) {
         if (c->readings[i].counted) seconds += mpc_cost_read(c, v, f);
     }
     return stored && c->elements[v] > 0 ? seconds + mpc_cost_write(c, v, f) : 0;
-}
-
-uint32_t mpc_cost_readers(const mpc_costs *c, mpc_value_id value) {
-    mpc_value_id v = c->storage[value];
-    uint32_t count = 0;
-    for (uint32_t i = c->begin[v]; i < c->begin[v + 1]; i++) count += c->readings[i].crosses;
-    return count;
 }
 
 /* --- a whole plan --- */

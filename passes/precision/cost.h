@@ -82,10 +82,6 @@ double mpc_cost_op(const mpc_costs *costs, mpc_node_id node, mpc_format format);
 double mpc_cost_value(const mpc_costs *costs, mpc_value_id value, mpc_format format);
 /* Of one cast of the value. */
 double mpc_cost_cast(const mpc_costs *costs, mpc_value_id value, mpc_format from, mpc_format to);
-/* Groups that read the value across a border. */
-uint32_t mpc_cost_readers(const mpc_costs *costs, mpc_value_id value);
-/* The value whose storage this one shares (reshapes, folded transposes); itself otherwise. */
-mpc_value_id mpc_cost_storage(const mpc_costs *costs, mpc_value_id value);
 
 /* Seconds added when a value is stored low, or the operands of a LOW op are read low: sensitivity times the price of deviation.
  * Arrays by value and by node; NULL: none. They must outlive `costs`. */

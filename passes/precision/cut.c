@@ -52,9 +52,6 @@ void mpc_cut_destroy(mpc_cut *cut) {
     mpc_free(cut);
 }
 
-uint32_t mpc_cut_node_count(const mpc_cut *cut) { return (uint32_t)cut->nodes.count; }
-uint32_t mpc_cut_edge_count(const mpc_cut *cut) { return (uint32_t)cut->arcs.count / 2; }
-
 uint32_t mpc_cut_node(mpc_cut *cut) {
     node fresh = {.parent = NONE};
     if (cut->failed || !mpc_array_push(&cut->nodes, fresh)) {

@@ -19,7 +19,5 @@ void mpc_cut_edge(mpc_cut *cut, uint32_t a, uint32_t b, int64_t cost);
 /* The cheapest cut; of several, the one with the fewest nodes on the source side. false: out of memory. */
 bool mpc_cut_solve(mpc_cut *cut, int64_t *value);
 bool mpc_cut_on_source(const mpc_cut *cut, uint32_t node);
-uint32_t mpc_cut_node_count(const mpc_cut *cut);
-uint32_t mpc_cut_edge_count(const mpc_cut *cut);
 
 #endif
