@@ -258,7 +258,9 @@ def resumed_runs_equal_the_unbroken_one(w):
     w.train("mlp", "again", *RESUMED)
     seconds = time.monotonic() - begin
     rng, kills = random.Random(5), 0
-    for attempt in range(6):
+    for attempt in range(30):
+        if attempt >= 6 and kills >= 3:
+            break  # how often a kill comes in time depends on how busy the machine is
         run = f"killed{attempt}"
         for number in range(12):
             fresh = not w.log(run) or not os.path.exists(w.at(run, "checkpoints", "last"))
