@@ -150,6 +150,14 @@ MPC_FN vf mpc_relu_f(vf a) { return mpc_max_f(a, mpc_splat(0.0f)); }
 MPC_FN vi mpc_relu_i(vi a) { return a & (a > 0); }
 MPC_FN vl mpc_relu_l(vl a) { return a & (a > 0); }
 #define mpc_relu(a) _Generic((a), vf : mpc_relu_f, vi : mpc_relu_i, vl : mpc_relu_l)(a)
+/* -1, 0, 1; NaN and zeros are themselves */
+MPC_FN vf mpc_sign_f(vf a) {
+    vf one = (vf)(((vi)a & INT32_MIN) | 0x3f800000);
+    return mpc_select_f((a < 0.0f) | (a > 0.0f), one, a);
+}
+MPC_FN vi mpc_sign_i(vi a) { return (a < 0) - (a > 0); }
+MPC_FN vl mpc_sign_l(vl a) { return (a < 0) - (a > 0); }
+#define mpc_sign(a) _Generic((a), vf : mpc_sign_f, vi : mpc_sign_i, vl : mpc_sign_l)(a)
 MPC_FN vi mpc_is_finite_f(vf a) { return ((vi)a & 0x7f800000) != 0x7f800000; }
 MPC_FN vi mpc_is_finite_i(vi a) { return a | -1; }
 MPC_FN vi mpc_is_finite_l(vl a) { return mpc_mask_l(a | -1); }
@@ -388,6 +396,21 @@ MPC_FOLD(mpc_fold_min_l, vl, mpc_min_l)
 MPC_FN vf mpc_rint_(vf a) { return (a + 12582912.0f) - 12582912.0f; } /* |a| < 2^22 */
 MPC_FN vf mpc_exp2i_(vi n) { return (vf)((n + 127) << 23); }          /* 2^n, normal */
 
+/* To whole numbers: the nearest, even at a tie; the one below; the one above. Zeros keep the sign of x. From 2^23 on all
+ * are whole. */
+MPC_FN vf mpc_round(vf x) {
+    vf a = mpc_abs_f(x), whole = (vf)((vi)((a + 8388608.0f) - 8388608.0f) | ((vi)x & INT32_MIN));
+    return mpc_choose_lt(a, mpc_splat(8388608.0f), whole, x);
+}
+MPC_FN vf mpc_floor(vf x) {
+    vf r = mpc_round(x);
+    return mpc_choose_lt(x, r, r - 1.0f, r);
+}
+MPC_FN vf mpc_ceil(vf x) {
+    vf r = mpc_round(x);
+    return (vf)((vi)mpc_choose_lt(r, x, r + 1.0f, r) | ((vi)x & INT32_MIN));
+}
+
 /* p * 2^n, rounded once, for whole n from -151 to 128; n is NaN where p is */
 MPC_FN vf mpc_scale_(vf p, vf n) {
 #ifdef MPC_X512
@@ -431,6 +454,45 @@ MPC_FN vf mpc_log(vf x) {
     r = mpc_select_f(x == 0.0f, mpc_splat(-__builtin_inff()), r);
     r = mpc_select_f((x < 0.0f) | (x != x), mpc_splat(__builtin_nanf("")), r);
     return mpc_select_f(x == __builtin_inff(), x, r);
+}
+
+/* at most 1 ulp; log1p(-1) = -inf, below NaN. From sqrt(1/2) to sqrt(2) nothing is lost in 1 + x, since it isn't read;
+ * elsewhere what its rounding cut off is put back (fdlibm's s_log1p.c). */
+MPC_FN vf mpc_log1p(vf x) {
+    vf u = 1.0f + x;
+    vi i = (vi)u - 0x3f3504f3, k = i >> 23, whole = k == 0;
+    vf e = __builtin_convertvector(k, vf);
+    vf cut = mpc_select_f(k > 1, 1.0f - (u - x), x - (u - 1.0f)) / u;
+    cut = mpc_select_f(whole, mpc_splat(0.0f), cut);
+    vf f = mpc_select_f(whole, x, (vf)((i & 0x007fffff) + 0x3f3504f3) - 1.0f);
+    vf s = f / (2.0f + f), z = s * s;
+    vf q = mpc_fma(mpc_splat(0.233556479f), z, mpc_splat(0.285498708f));
+    q = mpc_fma(q, z, mpc_splat(0.400001317f));
+    q = mpc_fma(q, z, mpc_splat(0.666666687f)) * z;
+    vf h = 0.5f * f * f;
+    vf r = mpc_fma(s, h + q, mpc_fma(e, mpc_splat(-2.12194440e-4f), cut));
+    r = mpc_fma(e, mpc_splat(0.693359375f), f - (h - r));
+    r = mpc_choose_lt(mpc_abs_f(x), mpc_splat(0x1p-25f), x, r);
+    r = mpc_select_f(x == -1.0f, mpc_splat(-__builtin_inff()), r);
+    r = mpc_select_f((x < -1.0f) | (x != x), mpc_splat(__builtin_nanf("")), r);
+    return mpc_select_f(x == __builtin_inff(), x, r);
+}
+
+/* at most 2 ulp: 2^n (e^r - 1 + (1 - 2^-n)), without the 1 ever being rounded away */
+MPC_FN vf mpc_expm1(vf x) {
+    vf floor = mpc_splat(-18.0f), c = mpc_at_most(mpc_choose_lt(x, floor, mpc_splat(0.0f), x), 89.0f);
+    vf magic = c * 1.44269504f + 12582912.0f, n = magic - 12582912.0f;
+    vi k = (vi)magic - 0x4b400000; /* of NaN: any; the result is NaN then */
+    vf r = mpc_fma(n, mpc_splat(-0.693359375f), c);
+    r = mpc_fma(n, mpc_splat(2.12194440e-4f), r);
+    vf p = mpc_fma(mpc_splat(1.99193775e-4f), r, mpc_splat(1.39472249e-3f));
+    p = mpc_fma(p, r, mpc_splat(8.33326299e-3f));
+    p = mpc_fma(p, r, mpc_splat(4.16662544e-2f));
+    p = mpc_fma(p, r, mpc_splat(1.66666672e-1f));
+    p = mpc_fma(p, r, mpc_splat(0.5f));
+    vf rest = 1.0f - mpc_exp2i_(-mpc_min_i(k, mpc_splat_i(30)));
+    p = mpc_scale_(mpc_fma(p * r, r, rest + r), n);
+    return mpc_choose_ne(x, mpc_splat(0.0f), mpc_choose_lt(x, floor, mpc_splat(-1.0f), p), x);
 }
 
 /* at most 2 ulp */

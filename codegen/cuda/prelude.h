@@ -144,6 +144,9 @@ MPC_LIFT2(mpc_min, int64_t, int64_t, x < y ? x : y)
 MPC_LIFT(mpc_relu, float, float, mpc_max1(x, 0.0f))
 MPC_LIFT(mpc_relu, int32_t, int32_t, x > 0 ? x : 0)
 MPC_LIFT(mpc_relu, int64_t, int64_t, x > 0 ? x : 0)
+MPC_LIFT(mpc_sign, float, float, x < 0.0f || x > 0.0f ? mpc_float((mpc_bits(x) & 0x80000000u) | 0x3f800000u) : x)
+MPC_LIFT(mpc_sign, int32_t, int32_t, (x > 0) - (x < 0))
+MPC_LIFT(mpc_sign, int64_t, int64_t, (x > 0) - (x < 0))
 MPC_LIFT(mpc_is_finite, float, int32_t, (mpc_bits(x) & 0x7f800000u) != 0x7f800000u ? -1 : 0)
 MPC_LIFT(mpc_is_finite, int32_t, int32_t, x | -1)
 MPC_LIFT(mpc_is_finite, int64_t, int32_t, (int32_t)(x | -1))
@@ -414,6 +417,19 @@ MPC_REDUCTION(i, int32_t)
 MPC_REDUCTION(l, int64_t)
 
 /* --- functions: what prelude_c.h computes, step by step, so that results are the same bits --- */
+/* To whole numbers: the nearest, even at a tie; the one below; the one above. Zeros keep the sign of x. */
+MPC_FN float mpc_round1(float x) {
+    const float a = mpc_abs1(x), whole = (a + 8388608.0f) - 8388608.0f;
+    return a < 8388608.0f ? mpc_float(mpc_bits(whole) | (mpc_bits(x) & 0x80000000u)) : x;
+}
+MPC_FN float mpc_floor1(float x) {
+    const float r = mpc_round1(x);
+    return x < r ? r - 1.0f : r;
+}
+MPC_FN float mpc_ceil1(float x) {
+    const float r = mpc_round1(x);
+    return mpc_float(mpc_bits(r < x ? r + 1.0f : r) | (mpc_bits(x) & 0x80000000u));
+}
 MPC_FN float mpc_exp1(float x) { /* at most 1 ulp */
     const float c = x < -104.0f ? 0.0f : x > 89.0f ? 89.0f : x;
     const float magic = c * 1.44269504f + 12582912.0f, n = magic - 12582912.0f;
@@ -445,6 +461,41 @@ MPC_FN float mpc_log1(float x) { /* at most 1 ulp; log(0) = -inf, log(x < 0) = N
     r = x == 0.0f ? -MPC_INFINITY : r;
     r = x < 0.0f || x != x ? MPC_NAN : r;
     return x == MPC_INFINITY ? x : r;
+}
+MPC_FN float mpc_log1p1(float x) { /* at most 1 ulp; log1p(-1) = -inf, below NaN */
+    const float u = 1.0f + x;
+    const int32_t i = (int32_t)(mpc_bits(u) - 0x3f3504f3u), k = i >> 23;
+    const float e = (float)k;
+    float cut = mpc_div1(k > 1 ? 1.0f - (u - x) : x - (u - 1.0f), u);
+    cut = k == 0 ? 0.0f : cut;
+    const float f = k == 0 ? x : mpc_float(((uint32_t)i & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+    const float s = mpc_div1(f, 2.0f + f), z = s * s;
+    float q = mpc_fma1(0.233556479f, z, 0.285498708f);
+    q = mpc_fma1(q, z, 0.400001317f);
+    q = mpc_fma1(q, z, 0.666666687f) * z;
+    const float h = 0.5f * f * f;
+    float r = mpc_fma1(s, h + q, mpc_fma1(e, -2.12194440e-4f, cut));
+    r = mpc_fma1(e, 0.693359375f, f - (h - r));
+    r = mpc_abs1(x) < 0x1p-25f ? x : r;
+    r = x == -1.0f ? -MPC_INFINITY : r;
+    r = x < -1.0f || x != x ? MPC_NAN : r;
+    return x == MPC_INFINITY ? x : r;
+}
+MPC_FN float mpc_expm11(float x) { /* at most 2 ulp */
+    const float c = x < -18.0f ? 0.0f : x > 89.0f ? 89.0f : x;
+    const float magic = c * 1.44269504f + 12582912.0f, n = magic - 12582912.0f;
+    const int32_t k = (int32_t)(mpc_bits(magic) - 0x4b400000u), h = k >> 1, low = k > 30 ? 30 : k;
+    float r = mpc_fma1(n, -0.693359375f, c);
+    r = mpc_fma1(n, 2.12194440e-4f, r);
+    float p = mpc_fma1(1.99193775e-4f, r, 1.39472249e-3f);
+    p = mpc_fma1(p, r, 8.33326299e-3f);
+    p = mpc_fma1(p, r, 4.16662544e-2f);
+    p = mpc_fma1(p, r, 1.66666672e-1f);
+    p = mpc_fma1(p, r, 0.5f);
+    const float rest = 1.0f - mpc_float((uint32_t)(127 - low) << 23);
+    p = mpc_fma1(p * r, r, rest + r);
+    p = p * mpc_float((uint32_t)(h + 127) << 23) * mpc_float((uint32_t)(k - h + 127) << 23);
+    return x == 0.0f ? x : x < -18.0f ? -1.0f : p;
 }
 MPC_FN float mpc_with_sign_of(float x, float from) { return mpc_float(mpc_bits(x) | (mpc_bits(from) & 0x80000000u)); }
 MPC_FN float mpc_tanh1(float x) { /* at most 2 ulp */
@@ -568,6 +619,11 @@ MPC_BIG float mpc_pow1(float a, float b) {
 }
 MPC_LIFT(mpc_exp, float, float, mpc_exp1(x))
 MPC_LIFT(mpc_log, float, float, mpc_log1(x))
+MPC_LIFT(mpc_log1p, float, float, mpc_log1p1(x))
+MPC_LIFT(mpc_expm1, float, float, mpc_expm11(x))
+MPC_LIFT(mpc_round, float, float, mpc_round1(x))
+MPC_LIFT(mpc_floor, float, float, mpc_floor1(x))
+MPC_LIFT(mpc_ceil, float, float, mpc_ceil1(x))
 MPC_LIFT(mpc_tanh, float, float, mpc_tanh1(x))
 MPC_LIFT(mpc_sigmoid, float, float, mpc_sigmoid1(x))
 MPC_LIFT(mpc_erf, float, float, mpc_erf1(x))

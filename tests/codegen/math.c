@@ -22,6 +22,12 @@ typedef struct function {
 
 static double d_exp(double a, double b) { return (void)b, exp(a); }
 static double d_log(double a, double b) { return (void)b, log(a); }
+static double d_log1p(double a, double b) { return (void)b, log1p(a); }
+static double d_expm1(double a, double b) { return (void)b, expm1(a); }
+static double d_round(double a, double b) { return (void)b, nearbyint(a); }
+static double d_floor(double a, double b) { return (void)b, floor(a); }
+static double d_ceil(double a, double b) { return (void)b, ceil(a); }
+static double d_sign(double a, double b) { return (void)b, a > 0 ? 1 : a < 0 ? -1 : a; }
 static double d_tanh(double a, double b) { return (void)b, tanh(a); }
 static double d_sigmoid(double a, double b) { return (void)b, a < 0 ? exp(a) / (1 + exp(a)) : 1 / (1 + exp(-a)); }
 static double d_erf(double a, double b) { return (void)b, erf(a); }
@@ -37,6 +43,12 @@ static double d_f8e5m2(double a, double b) { return (void)b, (double)mpc_f8e5m2_
 static const function functions[] = {
     {"exp", d_exp, 1, false},
     {"log", d_log, 1, false},
+    {"log1p", d_log1p, 1, false},
+    {"expm1", d_expm1, 2, false},
+    {"round", d_round, 0, false},
+    {"floor", d_floor, 0, false},
+    {"ceil", d_ceil, 0, false},
+    {"sign", d_sign, 0, false},
     {"tanh", d_tanh, 2, false},
     {"sigmoid", d_sigmoid, 3, false},
     {"erf", d_erf, 2, false},
