@@ -1,6 +1,6 @@
 /* The table of ops that the language knows. A row is the name, the arguments (`|` before those given by name only, `?`
  * may be left out,
- * `!` a word that isn't evaluated), the function, and whether it makes parameters and so may be a layer. */
+ * `!` a word that isn't evaluated, `...` at the end: whatever else is given, for the function to read), the function, and whether it makes parameters and so may be a layer. */
 #include <string.h>
 
 #include "frontend/fe_builtins.h"
@@ -45,6 +45,9 @@ static const fe_builtin rows[] = {
     {"log_softmax", "x | axis?", fe_fn_softmax, false},
     {"l2_normalize", "x | axis? eps?", fe_fn_l2_normalize, false},
     {"matmul", "a b", fe_fn_matmul, false},
+    {"einsum", "axes tensor ...", fe_fn_einsum, false},
+    {"rearrange", "axes tensor ...", fe_fn_rearrange, false},
+    {"reduce", "axes tensor | op!? ...", fe_fn_reduce_axes, false},
     {"reshape", "x shape", fe_fn_reshape, false},
     {"flatten", "x", fe_fn_flatten, false},
     {"transpose", "x | perm?", fe_fn_transpose, false},

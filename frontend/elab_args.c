@@ -15,6 +15,7 @@ typedef struct parameter {
 typedef struct signature {
     parameter p[MAX_PARAMETERS];
     uint32_t count;
+    bool open; /* takes more than it lists; the builtin reads the rest from the call */
     const char *name;
 } signature;
 
@@ -28,6 +29,10 @@ static void read_row(const char *args, signature *s) {
             continue;
         }
         size_t n = strcspn(args, " ");
+        if (strncmp(args, "...", 3) == 0) {
+            s->open = true;
+            return;
+        }
         if (!n || s->count == MAX_PARAMETERS) return;
         parameter *p = &s->p[s->count++];
         *p = (parameter){.name = args, .length = (uint32_t)n, .keyword = keyword};
@@ -54,6 +59,7 @@ static const char *signature_text(fe_elab *e, const signature *s) {
     mpc_str out = {0};
     for (uint32_t i = 0; i < s->count; i++)
         mpc_str_printf(&out, "%s%.*s", i ? ", " : "", (int)s->p[i].length, s->p[i].name);
+    if (s->open) mpc_str_append(&out, ", ...");
     const char *text = fe_format(e, "%s", mpc_str_cstr(&out));
     mpc_str_free(&out);
     return text;
@@ -90,6 +96,7 @@ static void unknown_argument(fe_call *c, const signature *s, const fe_ast *arg) 
     fe_send(&r);
 }
 
+/* index UINT32_MAX: the rest of an open signature */
 static bool positional(fe_call *c, const signature *s, const fe_ast *arg, uint32_t *next, uint32_t *index) {
     fe_elab *e = c->e;
     while (*next < s->count && c->ast[*next]) ++*next;
@@ -97,6 +104,7 @@ static bool positional(fe_call *c, const signature *s, const fe_ast *arg, uint32
         *index = (*next)++;
         return true;
     }
+    if (s->open) return true;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E013", arg->span,
                            *next < s->count ? "this argument needs its name" : "%s takes %u argument%s", s->name,
                            s->count, s->count == 1 ? "" : "s");
@@ -119,17 +127,18 @@ static bool place(fe_call *c, const signature *s, const fe_ast *arg, uint32_t *n
     } else {
         *named = true;
         i = find_parameter(s, arg->text);
-        if (i == UINT32_MAX) {
+        if (i == UINT32_MAX && !s->open) {
             unknown_argument(c, s, arg);
             return false;
         }
-        if (c->ast[i]) {
+        if (i != UINT32_MAX && c->ast[i]) {
             fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E013", arg->name_span, "`%s` is given twice", arg->text);
             fe_second(&r, c->ast[i]->span, "the first time");
             fe_send(&r);
             return false;
         }
     }
+    if (i == UINT32_MAX) return true;
     c->ast[i] = arg->kid[0];
     if (s->p[i].word && arg->kid[0]->kind == AST_NAME) c->v[i] = (fe_value){.kind = FE_STRING, .s = arg->kid[0]->text};
     else c->v[i] = fe_eval(e, arg->kid[0], NULL);

@@ -40,7 +40,7 @@ void fe_check_layers(fe_elab *e, fe_frame *frame) {
 
 static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
     static const char *const later[] = {
-        "einsum",      "rearrange", "reduce",      "lstm", "gru",   "scan",   "top_k", "conv2d_transpose",
+        "lstm", "gru",   "scan",   "top_k", "conv2d_transpose",
         "cumsum",      "bernoulli", "standardize", "roll", "round", "floor",  "ceil",  "random_flip",
         "random_crop", "f1",        "auc",         "prod", "var",   "conv1d", "conv3d"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {

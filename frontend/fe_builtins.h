@@ -25,6 +25,11 @@ fe_value fe_above_zero(fe_call *c, fe_value x);
 fe_value fe_softplus_tail(fe_call *c, fe_value x);
 fe_value fe_softplus(fe_call *c, fe_value x, const char *name);
 
+/* builtin_axes.c */
+fe_value fe_fn_einsum(fe_call *c);
+fe_value fe_fn_rearrange(fe_call *c);
+fe_value fe_fn_reduce_axes(fe_call *c);
+
 /* builtin_shape.c */
 fe_value fe_fn_reshape(fe_call *c);
 fe_value fe_fn_flatten(fe_call *c);
