@@ -1,5 +1,5 @@
 /* Losses and metrics, all value by value: the mean is taken by the loss statement, which knows what counts. They never
- * broadcast. */
+ * broadcast. A newcomer forgets that labels may be ids or, for cross_entropy, a number for each class. */
 #include <string.h>
 
 #include "frontend/fe_builtins.h"
@@ -18,20 +18,33 @@ static bool swapped(fe_call *c) {
     return true;
 }
 
-static bool class_ids(fe_call *c) {
+static bool same_dims(const mpc_type *a, const mpc_type *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+static void report_float_labels(fe_call *c, bool soft_labels) {
+    fe_elab *e = c->e;
+    const mpc_type *x = fe_type(c->v[0]), *y = fe_type(c->v[1]);
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 1), "%s needs class ids, which are integers", c->fn->name);
+    fe_label(&r, "%s, %s", mpc_format_get(y->format)->name, fe_shape_text(e, c->v[1]));
+    if (same_dims(x, y))
+        fe_help(&r, "the largest of these numbers as an id: %s(%s, argmax(%s))", c->fn->name, fe_arg_text(c, 0),
+                fe_arg_text(c, 1));
+    else fe_help(&r, "declare the input as i32: %s: i32[batch]", fe_arg_text(c, 1));
+    if (soft_labels)
+        fe_note(&r, (mpc_span){0}, "soft labels are one number for each class, of the shape of the logits: %s",
+                fe_shape_text(e, c->v[0]));
+    fe_send(&r);
+}
+
+/* Integers of the logits' leading axes. */
+static bool want_ids(fe_call *c, bool soft_labels) {
     fe_elab *e = c->e;
     fe_value logits = c->v[0], labels = c->v[1];
     const mpc_type *x = fe_type(logits), *y = fe_type(labels);
     if (mpc_format_get(y->format)->kind != MPC_FORMAT_INT) {
-        bool same = x->rank == y->rank && memcmp(x->dims, y->dims, x->rank * sizeof *x->dims) == 0;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E021", fe_arg_span(c, 1), "%s needs class ids, which are integers",
-                               c->fn->name);
-        fe_label(&r, "%s, %s", mpc_format_get(y->format)->name, fe_shape_text(e, labels));
-        if (same)
-            fe_help(&r, "for soft labels of this shape: loss ce = -sum(%s * log_softmax(%s), axis = -1)",
-                    fe_arg_text(c, 1), fe_arg_text(c, 0));
-        else fe_help(&r, "declare the input as i32: %s: i32[batch]", fe_arg_text(c, 1));
-        fe_send(&r);
+        report_float_labels(c, soft_labels);
         return false;
     }
     if (x->rank >= 1 && y->rank == x->rank - 1 && memcmp(x->dims, y->dims, y->rank * sizeof *y->dims) == 0) return true;
@@ -39,32 +52,94 @@ static bool class_ids(fe_call *c) {
                            "%s takes logits [..., classes] and ids of the same leading axes", c->fn->name);
     fe_label(&r, "%s", fe_shape_text(e, logits));
     fe_second(&r, fe_arg_span(c, 1), "%s", fe_shape_text(e, labels));
-    if (y->rank == x->rank && y->dims[y->rank - 1] == 1)
+    if (y->rank > 0 && y->rank == x->rank && y->dims[y->rank - 1] == 1)
         fe_help(&r, "drop the last axis: %s(%s, %s[..., 0])", c->fn->name, fe_arg_text(c, 0), fe_arg_text(c, 1));
     fe_send(&r);
     return false;
 }
 
-static bool read_pair(fe_call *c, fe_value *logits) {
+/* Both tensors; the labels are not looked at yet. */
+static bool read_tensors(fe_call *c, fe_value *logits) {
     fe_lift_arguments(c, 0, 1);
     *logits = fe_arg_float_tensor(c, 0);
     fe_arg_tensor(c, 1);
-    if (c->bad || logits->kind != FE_TENSOR) return false;
-    return !swapped(c) && class_ids(c);
+    return !c->bad && logits->kind == FE_TENSOR && !swapped(c);
 }
 
-static void warn_softmax(fe_call *c) {
+static bool read_pair(fe_call *c, fe_value *logits) { return read_tensors(c, logits) && want_ids(c, false); }
+
+/* --- what people write out of habit --- */
+
+/* The op that made a tensor, if it turns logits into something else; NULL: none of these. */
+static const char *squashed_by(fe_elab *e, fe_value v) {
+    const mpc_graph *g = mpc_builder_graph(e->b);
+    mpc_node_id node = v.kind == FE_TENSOR ? g->values[v.t->id].producer : MPC_NONE;
+    if (node == MPC_NONE) return NULL;
+    mpc_op_id op = g->nodes[node].op;
+    return op == MPC_OP_softmax       ? "softmax"
+           : op == MPC_OP_log_softmax ? "log_softmax"
+           : op == MPC_OP_sigmoid     ? "sigmoid"
+                                      : NULL;
+}
+
+/* "h" of `softmax(h)` */
+static const char *squashed_text(fe_call *c, uint32_t i, const char *otherwise) {
+    const fe_ast *arg = c->ast[i];
+    return arg->kind == AST_CALL && arg->list.first ? fe_source_text(c->e->m, arg->list.first->kid[0]->span)
+                                                    : otherwise;
+}
+
+static mpc_span callee_span(fe_call *c, uint32_t i) {
+    const fe_ast *arg = c->ast[i];
+    return arg->kind == AST_CALL ? arg->kid[0]->span : arg->span;
+}
+
+/* W101 where logits are expected. */
+static void warn_squashed(fe_call *c) {
     fe_elab *e = c->e;
-    if (!c->v[0].t->probabilities || e->phase != MPC_PHASE_TRAIN) return;
-    const fe_ast *arg = c->ast[0];
-    const char *inner =
-        arg->kind == AST_CALL && arg->list.first ? fe_source_text(e->m, arg->list.first->kid[0]->span) : "logits";
-    fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W101", arg->kind == AST_CALL ? arg->kid[0]->span : arg->span,
-                           "cross_entropy takes logits, but gets probabilities");
-    fe_label(&r, "softmax is already part of cross_entropy");
-    fe_help(&r, "cross_entropy(%s, %s), and `output prob = softmax(%s)` if you want them from predict", inner,
-            fe_arg_text(c, 1), inner);
+    const char *by = squashed_by(e, c->v[0]), *inner = squashed_text(c, 0, "logits");
+    if (!by || e->phase != MPC_PHASE_TRAIN) return;
+    bool logarithm = strcmp(by, "log_softmax") == 0;
+    fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W101", callee_span(c, 0), "%s takes logits, but gets %s",
+                           c->fn->name, logarithm ? "log-probabilities" : "probabilities");
+    bool cross = strcmp(c->fn->name, "cross_entropy") == 0, own = cross != (strcmp(by, "sigmoid") == 0);
+    if (own) fe_label(&r, "%s is already part of %s", by, c->fn->name);
+    else fe_label(&r, "%s contains its own %s", c->fn->name, cross ? "softmax" : "sigmoid");
+    if (logarithm) fe_help(&r, "%s(%s, %s)", c->fn->name, inner, fe_arg_text(c, 1));
+    else
+        fe_help(&r, "%s(%s, %s), and `output prob = %s(%s)` if you want them from predict", c->fn->name, inner,
+                fe_arg_text(c, 1), by, inner);
     fe_send(&r);
+}
+
+/* kl(log p, q): the logarithm on the left only. */
+static void warn_kl(fe_call *c) {
+    fe_elab *e = c->e;
+    const char *p = squashed_by(e, c->v[0]), *q = squashed_by(e, c->v[1]);
+    if (e->phase != MPC_PHASE_TRAIN) return;
+    if (p && strcmp(p, "softmax") == 0) {
+        fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W101", callee_span(c, 0),
+                               "kl takes log-probabilities first, but gets probabilities");
+        fe_help(&r, "kl(log_softmax(%s), %s)", squashed_text(c, 0, "logits"), fe_arg_text(c, 1));
+        fe_send(&r);
+    }
+    if (q && strcmp(q, "log_softmax") == 0) {
+        fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W101", callee_span(c, 1),
+                               "kl takes probabilities second, but gets their logarithms");
+        fe_help(&r, "kl(%s, softmax(%s))", fe_arg_text(c, 0), squashed_text(c, 1, "logits"));
+        fe_send(&r);
+    }
+}
+
+/* Losses are value by value in any case: `reduce = none` says what is so, anything else is an error. */
+static bool reduces_nothing(fe_call *c) {
+    const fe_ast *word = c->ast[c->count - 1];
+    if (!word || (word->kind == AST_NAME && strcmp(word->text, "none") == 0)) return true;
+    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E014", word->span,
+                           "%s gives one number for each value: the loss statement takes their mean", c->fn->name);
+    fe_help(&r, "leave `reduce` out; for a sum: sum(%s(%s, %s))", c->fn->name, fe_arg_text(c, 0), fe_arg_text(c, 1));
+    fe_send(&r);
+    return false;
 }
 
 static const char *label_use(fe_call *c) {
@@ -73,29 +148,30 @@ static const char *label_use(fe_call *c) {
                      fe_shape_text(e, c->v[0]), fe_place_text(e->d, c->at->span));
 }
 
-/* (1 - s) * ce - s * mean(log_softmax): the uniform part of the target. */
-static fe_value smoothed(fe_call *c, fe_value logits, fe_value ce, double smooth) {
-    fe_elab *e = c->e;
-    int64_t axis = fe_type(logits)->rank - 1;
-    fe_op o = fe_op_begin(e, c->at, MPC_OP_log_softmax, NULL);
-    fe_op_in(&o, logits);
-    fe_op_attr(&o, MPC_A_INT("axis", axis));
-    fe_value spread = fe_reduce(e, c->at, MPC_OP_mean, fe_op_end(&o), &axis, 1);
-    fe_value a = fe_binary(e, c->at, "*", ce, fe_float(1 - smooth), NULL),
-             b = fe_binary(e, c->at, "*", spread, fe_float(smooth), NULL);
-    return fe_binary(e, c->at, "-", a, b, c->name ? c->name : "cross_entropy");
+static double read_smooth(fe_call *c) {
+    double smooth = fe_arg_float(c, 2, 0);
+    if (c->bad || (smooth >= 0 && smooth <= 1)) return smooth;
+    fe_error(c->e->d, "E017", fe_arg_span(c, 2), "smooth is a part of the target, between 0 and 1, this is %g", smooth);
+    c->bad = true;
+    return 0;
 }
 
+/* Ids, or a number for each class: floats of the logits' shape. */
 fe_value fe_fn_cross_entropy(fe_call *c) {
     fe_value logits;
-    if (!read_pair(c, &logits)) return FE_POISONED;
-    double smooth = fe_arg_float(c, 2, 0);
-    if (c->bad) return FE_POISONED;
-    warn_softmax(c);
-    const mpc_type *t = fe_type(logits);
-    fe_limit_range(c->e, c->v[1], t->dims[t->rank - 1], label_use(c));
-    fe_value v = fe_emit2(c->e, c->at, MPC_OP_cross_entropy, logits, c->v[1], c->name ? c->name : "cross_entropy");
-    return smooth != 0 && v.kind == FE_TENSOR ? smoothed(c, logits, v, smooth) : v;
+    double smooth = read_smooth(c);
+    if (!read_tensors(c, &logits) || !reduces_nothing(c)) return FE_POISONED;
+    const mpc_type *x = fe_type(logits), *y = fe_type(c->v[1]);
+    bool soft = mpc_format_is_float(y->format) && x->rank > 0 && same_dims(x, y);
+    if (!soft && !want_ids(c, true)) return FE_POISONED;
+    warn_squashed(c);
+    if (!soft) fe_limit_range(c->e, c->v[1], x->dims[x->rank - 1], label_use(c));
+    fe_op o = fe_op_begin(c->e, c->at, soft ? MPC_OP_soft_cross_entropy : MPC_OP_cross_entropy,
+                          c->name ? c->name : "cross_entropy");
+    fe_op_in(&o, logits);
+    fe_op_in(&o, c->v[1]);
+    fe_op_attr(&o, MPC_A_FLOAT("smooth", smooth));
+    return fe_op_end(&o);
 }
 
 fe_value fe_fn_perplexity(fe_call *c) {
@@ -114,10 +190,31 @@ fe_value fe_fn_accuracy(fe_call *c) {
     return fe_emit2(c->e, c->at, MPC_OP_accuracy, logits, c->v[1], c->name ? c->name : "accuracy");
 }
 
+fe_value fe_fn_top_k_accuracy(fe_call *c) {
+    fe_elab *e = c->e;
+    fe_value logits;
+    int64_t k = fe_arg_int(c, 2, 5);
+    if (!read_pair(c, &logits)) return FE_POISONED;
+    int64_t classes = fe_type(logits)->dims[fe_type(logits)->rank - 1];
+    if (k < 1 || k > classes) {
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E017", fe_given(c, 2) ? fe_arg_span(c, 2) : c->at->span,
+                               "k = %lld, but there are %lld classes", (long long)k, (long long)classes);
+        fe_help(&r, "%s(%s, %s, k = %lld)", c->fn->name, fe_arg_text(c, 0), fe_arg_text(c, 1),
+                (long long)(classes > 3 ? 3 : 1));
+        fe_send(&r);
+        return FE_POISONED;
+    }
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_top_k_accuracy, c->name ? c->name : "top_k_accuracy");
+    fe_op_in(&o, logits);
+    fe_op_in(&o, c->v[1]);
+    fe_op_attr(&o, MPC_A_INT("k", k));
+    return fe_op_end(&o);
+}
+
 static bool same_shapes(fe_call *c) {
     fe_elab *e = c->e;
     const mpc_type *a = fe_type(c->v[0]), *b = fe_type(c->v[1]);
-    if (a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0) return true;
+    if (same_dims(a, b)) return true;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E025", fe_arg_span(c, 0),
                            "%s compares value by value, but the shapes are not the same", c->fn->name);
     fe_label(&r, "%s", fe_shape_text(e, c->v[0]));
@@ -133,47 +230,59 @@ static bool same_shapes(fe_call *c) {
     return false;
 }
 
-static fe_value huber(fe_call *c, fe_value a, fe_value b) {
-    fe_elab *e = c->e;
-    fe_value d = fe_emit1(e, c->at, MPC_OP_abs, fe_binary(e, c->at, "-", a, b, NULL), NULL);
-    fe_value near = fe_binary(e, c->at, "*", fe_emit2(e, c->at, MPC_OP_mul, d, d, NULL), fe_float(0.5), NULL);
-    fe_op o = fe_op_begin(e, c->at, MPC_OP_where, c->name ? c->name : "huber");
-    fe_op_in(&o, fe_binary(e, c->at, "<", d, fe_float(1), NULL));
-    fe_op_in(&o, near);
-    fe_op_in(&o, fe_binary(e, c->at, "-", d, fe_float(0.5), NULL));
-    return fe_op_end(&o);
+static bool read_equal(fe_call *c, fe_value *a, fe_value *b) {
+    fe_lift_arguments(c, 0, 1);
+    *a = fe_arg_float_tensor(c, 0);
+    *b = fe_arg_float_tensor(c, 1);
+    return !c->bad && a->kind == FE_TENSOR && b->kind == FE_TENSOR && same_shapes(c);
 }
 
-/* where(t == at, 0, max(x, 0) * share): an infinite logit on the side that the target rules out costs nothing, not 0 *
- * inf. */
-static fe_value one_side(fe_call *c, fe_value x, fe_value share, fe_value t, double at) {
-    fe_elab *e = c->e;
-    fe_value product = fe_binary(e, c->at, "*", fe_above_zero(c, x), share, NULL);
-    if (product.kind != FE_TENSOR) return product;
-    fe_op o = fe_op_begin(e, c->at, MPC_OP_where, NULL);
-    fe_op_in(&o, fe_binary(e, c->at, "==", t, fe_float(at), NULL));
-    fe_op_in(&o, fe_scalar(e, c->at, fe_float(0), fe_type(product)->format));
-    fe_op_in(&o, product);
-    return fe_op_end(&o);
+static mpc_op_id pairwise_op(const char *name) {
+    static const struct {
+        const char *name;
+        mpc_op_id op;
+    } rows[] = {{"mse", MPC_OP_mse},     {"l1", MPC_OP_l1}, {"mae", MPC_OP_l1},
+                {"huber", MPC_OP_huber}, {"kl", MPC_OP_kl}, {"bce_with_logits", MPC_OP_bce_with_logits}};
+    size_t i = 0;
+    while (strcmp(rows[i].name, name) != 0) i++;
+    return rows[i].op;
 }
 
-/* max(z, 0) * (1 - t) + max(-z, 0) * t + log(1 + exp(-|z|)) */
-static fe_value bce(fe_call *c, fe_value z, fe_value t, const char *name) {
-    fe_elab *e = c->e;
-    fe_value off = one_side(c, z, fe_binary(e, c->at, "-", fe_float(1), t, NULL), t, 1);
-    fe_value on = one_side(c, fe_emit1(e, c->at, MPC_OP_neg, z, NULL), t, t, 0);
-    return fe_binary(e, c->at, "+", fe_binary(e, c->at, "+", off, on, NULL), fe_softplus_tail(c, z), name);
+static double read_delta(fe_call *c) {
+    double delta = fe_arg_float(c, 2, 1);
+    if (c->bad || delta > 0) return delta;
+    fe_error(c->e->d, "E017", fe_arg_span(c, 2),
+             "huber's delta is the distance where it turns straight: a positive number, not %g", delta);
+    c->bad = true;
+    return 1;
 }
 
 fe_value fe_fn_pairwise_loss(fe_call *c) {
+    fe_value a, b;
+    mpc_op_id op = pairwise_op(c->fn->name);
+    double delta = op == MPC_OP_huber ? read_delta(c) : 0;
+    if (!read_equal(c, &a, &b) || !reduces_nothing(c)) return FE_POISONED;
+    if (op == MPC_OP_bce_with_logits) warn_squashed(c);
+    if (op == MPC_OP_kl) warn_kl(c);
+    fe_op o = fe_op_begin(c->e, c->at, op, c->name ? c->name : c->fn->name);
+    fe_op_in(&o, a);
+    fe_op_in(&o, b);
+    if (op == MPC_OP_huber) fe_op_attr(&o, MPC_A_FLOAT("delta", delta));
+    return fe_op_end(&o);
+}
+
+/* 1 where the sign of the logit and the side of the target agree; a NaN is on no side of one half, nor above 0. */
+fe_value fe_fn_binary_accuracy(fe_call *c) {
     fe_elab *e = c->e;
-    fe_lift_arguments(c, 0, 1);
-    fe_value a = fe_arg_float_tensor(c, 0), b = fe_arg_float_tensor(c, 1);
-    if (c->bad || a.kind != FE_TENSOR || b.kind != FE_TENSOR || !same_shapes(c)) return FE_POISONED;
-    const char *name = c->name ? c->name : c->fn->name;
-    if (strcmp(c->fn->name, "mse") == 0) return fe_emit2(e, c->at, MPC_OP_mse, a, b, name);
-    if (strcmp(c->fn->name, "mae") == 0)
-        return fe_emit1(e, c->at, MPC_OP_abs, fe_binary(e, c->at, "-", a, b, NULL), name);
-    if (strcmp(c->fn->name, "huber") == 0) return huber(c, a, b);
-    return bce(c, a, b, name);
+    fe_value z, t;
+    if (!read_equal(c, &z, &t)) return FE_POISONED;
+    fe_value on = fe_binary(e, c->at, ">", z, fe_float(0), NULL),
+             one = fe_binary(e, c->at, ">", t, fe_float(0.5), NULL);
+    fe_value zero = fe_binary(e, c->at, "<=", z, fe_float(0), NULL);
+    if (on.kind != FE_TENSOR || one.kind != FE_TENSOR || zero.kind != FE_TENSOR) return FE_POISONED;
+    fe_op o = fe_op_begin(e, c->at, MPC_OP_where, NULL);
+    fe_op_in(&o, one);
+    fe_op_in(&o, on);
+    fe_op_in(&o, zero);
+    return fe_cast(e, c->at, fe_op_end(&o), MPC_FMT_f32, "front");
 }

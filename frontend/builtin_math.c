@@ -1,4 +1,4 @@
-/* Elementwise ops, reductions, softmax and matmul. The functions of numbers fold when they get numbers, so that a
+/* Elementwise ops, softmax and matmul. The functions of numbers fold when they get numbers, so that a
  * constant such as 1 / sqrt(width) never becomes a node. */
 #include <math.h>
 #include <string.h>
@@ -34,20 +34,25 @@ static double negate(double x) { return -x; }
 static double reciprocal_root(double x) { return 1 / sqrt(x); }
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 static double positive_part(double x) { return x > 0 || x != x ? x : 0; }
-static double gaussian_unit(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
+static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
 static const unary_row *find_unary(const char *name) {
     static const unary_row rows[] = {
         {"neg", MPC_OP_neg, negate, true},
         {"exp", MPC_OP_exp, exp, false},
         {"log", MPC_OP_log, log, false},
+        {"expm1", MPC_OP_expm1, expm1, false},
+        {"log1p", MPC_OP_log1p, log1p, false},
         {"sqrt", MPC_OP_sqrt, sqrt, false},
         {"rsqrt", MPC_OP_rsqrt, reciprocal_root, false},
         {"abs", MPC_OP_abs, fabs, false},
+        {"sign", MPC_OP_sign, sign_of, true},
+        {"floor", MPC_OP_floor, floor, false},
+        {"ceil", MPC_OP_ceil, ceil, false},
+        {"round", MPC_OP_round, rint, false},
         {"tanh", MPC_OP_tanh, tanh, false},
         {"sigmoid", MPC_OP_sigmoid, logistic, false},
         {"relu", MPC_OP_relu, positive_part, false},
-        {"gelu", MPC_OP_gelu, gaussian_unit, false},
         {"erf", MPC_OP_erf, erf, false},
         {"sin", MPC_OP_sin, sin, false},
         {"cos", MPC_OP_cos, cos, false},
@@ -67,6 +72,27 @@ fe_value fe_fn_unary(fe_call *c) {
     return c->bad ? FE_POISONED : fe_emit1(c->e, c->at, row->op, x, c->name);
 }
 
+fe_value fe_fn_reciprocal(fe_call *c) {
+    if (fe_is_number(c->v[0])) return fe_float(1 / fe_number(c->v[0]));
+    fe_value x = fe_arg_float_tensor(c, 0);
+    return c->bad ? FE_POISONED : fe_binary(c->e, c->at, "/", fe_float(1), x, c->name ? c->name : "reciprocal");
+}
+
+fe_value fe_fn_gelu(fe_call *c) {
+    bool tanh_form = fe_arg_bool(c, 1, false);
+    if (fe_is_number(c->v[0]) && !c->bad) {
+        double x = fe_number(c->v[0]), root = 0.79788456080286535588; /* sqrt(2 / pi) */
+        double gate = tanh_form ? tanh(root * (x + 0.044715 * x * x * x)) : erf(x / sqrt(2));
+        return fe_float(x * (1 + gate) / 2);
+    }
+    fe_value x = fe_arg_float_tensor(c, 0);
+    if (c->bad) return FE_POISONED;
+    fe_op o = fe_op_begin(c->e, c->at, MPC_OP_gelu, c->name);
+    fe_op_in(&o, x);
+    if (tanh_form) fe_op_attr(&o, MPC_A_BOOL("tanh", true));
+    return fe_op_end(&o);
+}
+
 fe_value fe_fn_silu(fe_call *c) {
     fe_value x = fe_arg_float_tensor(c, 0);
     if (c->bad) return FE_POISONED;
@@ -82,8 +108,7 @@ fe_value fe_above_zero(fe_call *c, fe_value x) {
 fe_value fe_softplus_tail(fe_call *c, fe_value x) {
     fe_elab *e = c->e;
     fe_value away = fe_emit1(e, c->at, MPC_OP_neg, fe_emit1(e, c->at, MPC_OP_abs, x, NULL), NULL);
-    return fe_emit1(e, c->at, MPC_OP_log,
-                    fe_binary(e, c->at, "+", fe_emit1(e, c->at, MPC_OP_exp, away, NULL), fe_float(1), NULL), NULL);
+    return fe_emit1(e, c->at, MPC_OP_log1p, fe_emit1(e, c->at, MPC_OP_exp, away, NULL), NULL);
 }
 
 fe_value fe_softplus(fe_call *c, fe_value x, const char *name) {
@@ -117,6 +142,17 @@ fe_value fe_fn_leaky_relu(fe_call *c) {
     fe_value positive = fe_binary(c->e, c->at, ">", x, fe_float(0), NULL);
     return select_value(c, positive, x, fe_binary(c->e, c->at, "*", x, fe_float(slope), NULL),
                         c->name ? c->name : "leaky_relu");
+}
+
+/* Of the branch not taken nothing is seen, so expm1 may overflow there. */
+fe_value fe_fn_elu(fe_call *c) {
+    fe_value x = fe_arg_float_tensor(c, 0);
+    double alpha = fe_arg_float(c, 1, 1);
+    if (c->bad) return FE_POISONED;
+    fe_value positive = fe_binary(c->e, c->at, ">", x, fe_float(0), NULL);
+    fe_value below = fe_emit1(c->e, c->at, MPC_OP_expm1, x, NULL);
+    if (alpha != 1) below = fe_binary(c->e, c->at, "*", below, fe_float(alpha), NULL);
+    return select_value(c, positive, x, below, c->name ? c->name : "elu");
 }
 
 fe_value fe_fn_clamp(fe_call *c) {
@@ -169,73 +205,9 @@ fe_value fe_fn_cast(fe_call *c) {
     return fe_op_end(&o);
 }
 
-/* Axes of argument 1, sorted, without repeats; all of them when it isn't given. */
-static uint32_t read_axes(fe_call *c, int64_t *axes) {
-    uint32_t lead = fe_lead(c->e, c->v[0]), rank = fe_type(c->v[0])->rank - lead;
-    int64_t given[MPC_MAX_RANK];
-    uint32_t n = fe_given(c, 1) ? fe_arg_ints(c, 1, given, MPC_MAX_RANK, 1) : rank, count = 0;
-    if (c->bad) return 0;
-    bool hit[MPC_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t axis = fe_given(c, 1) ? given[i] : i;
-        if (axis < 0) axis += rank;
-        if (axis < 0 || axis >= rank || hit[axis]) {
-            fe_error(c->e->d, "E027", fe_arg_span(c, 1),
-                     axis >= 0 && axis < rank ? "an axis stands here twice" : "%s has no such axis",
-                     fe_shape_text(c->e, c->v[0]));
-            c->bad = true;
-            return 0;
-        }
-        hit[axis] = true;
-    }
-    for (uint32_t i = 0; i < rank; i++)
-        if (hit[i]) axes[count++] = i + lead;
-    return count;
-}
-
-fe_value fe_fn_reduce(fe_call *c) {
-    static const struct {
-        const char *name;
-        mpc_op_id op;
-        bool floats;
-    } rows[] = {
-        {"sum", MPC_OP_sum, true}, {"mean", MPC_OP_mean, true}, {"max", MPC_OP_max, false}, {"min", MPC_OP_min, false}};
-    size_t row = 0;
-    while (strcmp(rows[row].name, c->fn->name) != 0) row++;
-    fe_value x = rows[row].floats ? fe_arg_float_tensor(c, 0) : fe_arg_tensor(c, 0);
-    bool keep = fe_arg_bool(c, 2, false);
-    if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
-    int64_t axes[MPC_MAX_RANK];
-    uint32_t count = read_axes(c, axes);
-    if (c->bad) return FE_POISONED;
-    if (!count) return x;
-    fe_op o = fe_op_begin(c->e, c->at, rows[row].op, c->name);
-    fe_op_in(&o, x);
-    fe_op_attr(&o, MPC_A_INTS("axes", axes, count));
-    if (keep) fe_op_attr(&o, MPC_A_BOOL("keep", true));
-    return fe_op_end(&o);
-}
-
-static fe_value along_axis(fe_call *c, mpc_op_id op, fe_value x) {
-    uint32_t axis = fe_arg_axis(c, 1, fe_arg_type(c, 0)->rank, -1);
-    if (c->bad || x.kind != FE_TENSOR) return FE_POISONED;
-    fe_op o = fe_op_begin(c->e, c->at, op, c->name);
-    fe_op_in(&o, x);
-    fe_op_attr(&o, MPC_A_INT("axis", axis));
-    return fe_op_end(&o);
-}
-
-fe_value fe_fn_argmax(fe_call *c) { return along_axis(c, MPC_OP_argmax, fe_arg_tensor(c, 0)); }
-
 fe_value fe_fn_softmax(fe_call *c) {
     bool logarithm = strcmp(c->fn->name, "log_softmax") == 0;
-    fe_value v = along_axis(c, logarithm ? MPC_OP_log_softmax : MPC_OP_softmax, fe_arg_float_tensor(c, 0));
-    fe_tensor *t = v.kind == FE_TENSOR ? fe_tensor_copy(c->e, v.t) : NULL;
-    if (!t) return FE_POISONED;
-    t->probabilities = true;
-    t->made = c->at->span;
-    v.t = t;
-    return v;
+    return fe_along_axis(c, logarithm ? MPC_OP_log_softmax : MPC_OP_softmax, fe_arg_float_tensor(c, 0), 1);
 }
 
 fe_value fe_fn_l2_normalize(fe_call *c) {

@@ -163,12 +163,21 @@ static const char *call_path(fe_elab *e, const fe_ast *at) {
     return fe_join(e, e->frame->path, *e->frame->bare ? fe_format(e, "%s%s", site, e->frame->bare) : site);
 }
 
+/* top_k(logits, labels, k = 5) is the metric, top_k(x, 5) the op. */
+static const char *callee_name(const fe_ast *at) {
+    const char *name = at->kid[0]->text;
+    if (strcmp(name, "top_k") != 0) return name;
+    const fe_ast *arg = at->list.first;
+    bool metric = at->list.count == 3 && !arg->text && !arg->next->text && arg->next->next->text;
+    return metric ? "top_k_accuracy" : name;
+}
+
 fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_ast *callee = at->kid[0];
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
     if (callee->kind != AST_NAME || fe_lookup(e, callee->sym)) return call_value(e, at, name);
     fe_block *block = fe_find_block(e->m, callee->sym);
-    const fe_builtin *fn = block ? NULL : fe_find_builtin(callee->text);
+    const fe_builtin *fn = block ? NULL : fe_find_builtin(callee_name(at));
     if (!block && !fn) fn = fe_find_plugin_op(e, callee->text);
     if (!block && !fn) return unknown_callee(e, callee);
     if (block) block->used = true;

@@ -7,6 +7,9 @@
 /* builtin_math.c */
 fe_value fe_fn_binary(fe_call *c);
 fe_value fe_fn_unary(fe_call *c);
+fe_value fe_fn_reciprocal(fe_call *c);
+fe_value fe_fn_gelu(fe_call *c);
+fe_value fe_fn_elu(fe_call *c);
 fe_value fe_fn_silu(fe_call *c);
 fe_value fe_fn_softplus(fe_call *c);
 fe_value fe_fn_square(fe_call *c);
@@ -15,8 +18,6 @@ fe_value fe_fn_clamp(fe_call *c);
 fe_value fe_fn_where(fe_call *c);
 fe_value fe_fn_stop(fe_call *c);
 fe_value fe_fn_cast(fe_call *c);
-fe_value fe_fn_reduce(fe_call *c);
-fe_value fe_fn_argmax(fe_call *c);
 fe_value fe_fn_softmax(fe_call *c);
 fe_value fe_fn_l2_normalize(fe_call *c);
 fe_value fe_fn_matmul(fe_call *c);
@@ -29,6 +30,22 @@ fe_value fe_softplus(fe_call *c, fe_value x, const char *name);
 fe_value fe_fn_einsum(fe_call *c);
 fe_value fe_fn_rearrange(fe_call *c);
 fe_value fe_fn_reduce_axes(fe_call *c);
+
+/* builtin_reduce.c */
+fe_value fe_fn_reduce(fe_call *c);
+fe_value fe_fn_var(fe_call *c);
+fe_value fe_fn_truth(fe_call *c);
+fe_value fe_fn_argmax(fe_call *c);
+fe_value fe_fn_cumsum(fe_call *c);
+fe_value fe_fn_top_k(fe_call *c);
+/* `op` on x along the axis that argument number `argument` names, the last one by default. */
+fe_value fe_along_axis(fe_call *c, mpc_op_id op, fe_value x, uint32_t argument);
+
+/* builtin_move.c */
+fe_value fe_fn_pad(fe_call *c);
+fe_value fe_fn_roll(fe_call *c);
+fe_value fe_fn_flip(fe_call *c);
+fe_value fe_fn_upsample(fe_call *c);
 
 /* builtin_shape.c */
 fe_value fe_fn_reshape(fe_call *c);
@@ -66,14 +83,20 @@ fe_value fe_fn_rms_norm(fe_call *c);
 fe_value fe_fn_group_norm(fe_call *c);
 fe_value fe_fn_batch_norm(fe_call *c);
 fe_value fe_fn_attention(fe_call *c);
+
+/* builtin_random.c */
 fe_value fe_fn_dropout(fe_call *c);
 fe_value fe_fn_drop_path(fe_call *c);
-fe_value fe_fn_random(fe_call *c);
+fe_value fe_fn_random_uniform(fe_call *c);
+fe_value fe_fn_random_normal(fe_call *c);
+fe_value fe_fn_bernoulli(fe_call *c);
 
 /* builtin_loss.c */
 fe_value fe_fn_cross_entropy(fe_call *c);
 fe_value fe_fn_perplexity(fe_call *c);
 fe_value fe_fn_accuracy(fe_call *c);
+fe_value fe_fn_top_k_accuracy(fe_call *c);
+fe_value fe_fn_binary_accuracy(fe_call *c);
 fe_value fe_fn_pairwise_loss(fe_call *c);
 
 #endif

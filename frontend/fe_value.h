@@ -36,7 +36,6 @@ typedef struct fe_tensor {
     mpc_sym names[MPC_MAX_RANK]; /* of dims, 0: none */
     mpc_span made;               /* where it was made */
     const char *stride;          /* "stride = 2" of the convolution that made it, or NULL */
-    bool probabilities;          /* a softmax's result */
     bool row;                    /* of a data mapping: the first axis is the batch, which expressions don't see */
     uint32_t field; /* 1 + index of the data field whose integers these are, 0: none; value = field + offset */
     int64_t offset;

@@ -161,6 +161,14 @@ static void report_twice(mpc_model *m, const fe_ast *s, const fe_ast *first, con
     fe_send(&r);
 }
 
+/* Of all others less is better. */
+static bool is_rising(const char *callee) {
+    static const char *const names[] = {"accuracy", "top_k_accuracy", "top_k", "binary_accuracy"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], callee) == 0) return true;
+    return false;
+}
+
 static void add_statement(mpc_model *m, const fe_ast *s) {
     const char *word = s->kind == AST_LOSS ? "loss" : s->kind == AST_METRIC ? "metric" : "output";
     const char *name = fe_statement_name(s);
@@ -181,7 +189,7 @@ static void add_statement(mpc_model *m, const fe_ast *s) {
     if (s->kind == AST_LOSS) ok = mpc_array_push(&m->losses, name);
     if (s->kind == AST_METRIC)
         ok = mpc_array_push(&m->metrics, (mpc_metric_info){.name = name,
-                                                           .higher_is_better = strcmp(callee, "accuracy") == 0,
+                                                           .higher_is_better = is_rising(callee),
                                                            .exponential = strcmp(callee, "perplexity") == 0});
     if (!ok) m->diag.no_memory = true;
 }

@@ -1,9 +1,10 @@
-/* Shapes of random ops, losses, normalisation, attention and the optimizer's ops. Statistics, gamma, beta, masters and
+/* Shapes of random ops, normalisation, attention and the optimizer's ops. Statistics, gamma, beta, masters and
  * moments are f32 by type (N30, N70): a pass that narrows one of them is refused here. */
 #include <string.h>
 
 #include "ir/rules.h"
 #include "ir/shape_util.h"
+#include "ir/schedule_rate.h"
 
 static bool want_rng(mpc_infer *in, uint32_t i) {
     return mpc_infer_want_scalar(in, i, MPC_FMT_i64) && mpc_infer_want_scalar(in, i + 1, MPC_FMT_i32);
@@ -19,52 +20,6 @@ bool mpc_shape_dropout(mpc_infer *in) {
     if (!(rate >= 0 && rate < 1)) return mpc_infer_fail(in, MPC_NO_OPERAND, "rate must lie in [0, 1), it is %g", rate);
     return mpc_infer_want_float(in, 0) && want_rng(in, 1) &&
            mpc_infer_set_like(in, 0, mpc_infer_operand(in, 0)->format, mpc_infer_operand(in, 0));
-}
-
-/* logits [..., k], labels [...] */
-static bool want_logits(mpc_infer *in) {
-    const mpc_type *x = mpc_infer_operand(in, 0);
-    return mpc_infer_want_float(in, 0) && mpc_infer_want_min_rank(in, 0, 1) && mpc_infer_want_int(in, 1) &&
-           (x->dims[x->rank - 1] > 0 || mpc_infer_fail(in, 0, "there are no classes")) &&
-           mpc_infer_want_shape(in, 1, x->rank - 1, x->dims);
-}
-
-bool mpc_shape_cross_entropy(mpc_infer *in) {
-    if (!want_logits(in)) return false;
-    const mpc_type *labels = mpc_infer_operand(in, 1);
-    return mpc_infer_set_like(in, 0, MPC_FMT_f32, labels) && mpc_infer_set_like(in, 1, MPC_FMT_f32, labels);
-}
-
-/* (logits, labels, lse, dloss); lse f32, dloss any float */
-bool mpc_shape_cross_entropy_grad(mpc_infer *in) {
-    if (!want_logits(in)) return false;
-    const mpc_type *x = mpc_infer_operand(in, 0);
-    return mpc_infer_want(in, 2, MPC_FMT_f32, x->rank - 1, x->dims) && mpc_infer_want_float(in, 3) &&
-           mpc_infer_want_shape(in, 3, x->rank - 1, x->dims) && mpc_infer_set_like(in, 0, x->format, x);
-}
-
-bool mpc_shape_accuracy(mpc_infer *in) {
-    return want_logits(in) && mpc_infer_set_like(in, 0, MPC_FMT_f32, mpc_infer_operand(in, 1));
-}
-
-/* mse: f32 whatever the operands are */
-bool mpc_shape_equal_shapes(mpc_infer *in) {
-    return mpc_infer_want_float(in, 0) && mpc_infer_want_float(in, 1) && mpc_infer_want_like(in, 1, 0) &&
-           mpc_infer_set_like(in, 0, MPC_FMT_f32, mpc_infer_operand(in, 0));
-}
-
-bool mpc_shape_loss_mean(mpc_infer *in) {
-    if (!mpc_infer_want_float(in, 0)) return false;
-    if (in->operand_count == 2 && !(mpc_infer_want_bool(in, 1) && mpc_infer_want_like(in, 1, 0))) return false;
-    return mpc_infer_set_scalar(in, 0, MPC_FMT_f32) && mpc_infer_set_scalar(in, 1, MPC_FMT_f32);
-}
-
-bool mpc_shape_loss_mean_grad(mpc_infer *in) {
-    mpc_int_list shape = mpc_infer_ints(in, "shape");
-    if (!mpc_infer_want_scalar(in, 0, MPC_FMT_f32) || !mpc_infer_want_scalar(in, 1, MPC_FMT_f32)) return false;
-    if (in->operand_count == 3 && !(mpc_infer_want_bool(in, 2) && mpc_infer_want_shape(in, 2, shape.count, shape.data)))
-        return false;
-    return mpc_infer_set(in, 0, MPC_FMT_f32, shape.count, shape.data);
 }
 
 /* x [..., c] and f32 [c] at operands first..last */
@@ -113,13 +68,17 @@ bool mpc_shape_batch_norm_grad(mpc_infer *in) {
 
 bool mpc_shape_batch_norm_eval(mpc_infer *in) { return want_channels(in, 1, 4) && set_like_x(in); }
 
-/* q [b,t,h,d], k and v [b,s,h,d] */
+/* q [b,t,h,d], k and v [b,s,kv,d] */
 static bool want_qkv(mpc_infer *in) {
     for (uint32_t i = 0; i < 3; i++)
         if (!mpc_infer_want_float(in, i) || !mpc_infer_want_rank(in, i, 4)) return false;
     const int64_t *q = mpc_infer_operand(in, 0)->dims, *k = mpc_infer_operand(in, 1)->dims;
-    int64_t expected[4] = {q[0], k[1], q[2], q[3]};
+    bool shared = k[2] > 0 && q[2] % k[2] == 0;
+    int64_t expected[4] = {q[0], k[1], shared ? k[2] : q[2], q[3]}, window = mpc_infer_int(in, "window");
     if (!mpc_infer_want_shape(in, 1, 4, expected) || !mpc_infer_want_like(in, 2, 1)) return false;
+    if (window < 0)
+        return mpc_infer_fail(in, MPC_NO_OPERAND, "window must be at least 1, or 0 for none; it is %lld",
+                              (long long)window);
     if (!mpc_infer_bool(in, "causal") || q[1] == k[1]) return true;
     return mpc_infer_fail(in, 1, "causal attention needs as many keys as queries, there are %lld and %lld",
                           (long long)k[1], (long long)q[1]);
@@ -185,10 +144,21 @@ bool mpc_shape_adamw(mpc_infer *in) {
            mpc_infer_set_like(in, 2, MPC_FMT_f32, w);
 }
 
+/* (x, u): two f32 tensors of one shape */
+static bool stochastic(mpc_infer *in, mpc_format format) {
+    const mpc_type *x = mpc_infer_operand(in, 0);
+    return mpc_infer_want(in, 0, MPC_FMT_f32, x->rank, x->dims) && mpc_infer_want(in, 1, MPC_FMT_f32, x->rank, x->dims) &&
+           mpc_infer_set_like(in, 0, format, x);
+}
+
+bool mpc_shape_stochastic_bf16(mpc_infer *in) { return stochastic(in, MPC_FMT_bf16); }
+
+bool mpc_shape_stochastic_f16(mpc_infer *in) { return stochastic(in, MPC_FMT_f16); }
+
 bool mpc_shape_schedule(mpc_infer *in) {
     const char *kind = mpc_infer_str(in, "kind");
-    if (strcmp(kind, "constant") != 0 && strcmp(kind, "cosine") != 0)
-        return mpc_infer_fail(in, MPC_NO_OPERAND, "kind must be constant or cosine, it is %s", kind);
+    if (!mpc_schedule_is_known(kind))
+        return mpc_infer_fail(in, MPC_NO_OPERAND, "kind must be constant, cosine, linear or step, it is %s", kind);
     return mpc_infer_want_scalar(in, 0, MPC_FMT_i32) && mpc_infer_set_scalar(in, 0, MPC_FMT_f32);
 }
 

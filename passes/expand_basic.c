@@ -1,4 +1,4 @@
-/* Expansions of means, look-ups by position, dropout, gelu and squared error. A look-up is a comparison of positions
+/* Expansions of look-ups by position, dropout and gelu. A look-up is a comparison of positions
  * with the index and a selection, never a product with a one-hot tensor: NaN in elements not looked up must stay out
  * (N52). */
 #include <math.h>
@@ -6,18 +6,6 @@
 
 #include "passes/expand_lookup.h"
 #include "passes/rules.h"
-
-void mpc_expand_mean(mpc_expand *e) {
-    mpc_int_list axes = mpc_attr_ints(e->from, e->node, "axes");
-    mpc_value_id x = mpc_expand_f32(e, 0);
-    mpc_type t = mpc_expand_type(e, x);
-    mpc_attr_arg attrs[2] = {MPC_A_INTS("axes", axes.data, axes.count),
-                             MPC_A_BOOL("keep", mpc_attr_bool(e->from, e->node, "keep"))};
-    double count = 1;
-    for (uint32_t i = 0; i < axes.count; i++) count *= (double)t.dims[axes.data[i]];
-    mpc_value_id sum = mpc_expand_build(e, &(mpc_expand_expr){MPC_OP_sum, &x, 1, attrs, 2}, MPC_FMT_f32);
-    mpc_expand_emit2(e, 0, MPC_OP_div, sum, mpc_expand_number(e, count));
-}
 
 /* Position of the first maximum, or of the first NaN. */
 mpc_value_id mpc_expand_first_max(mpc_expand *e, mpc_value_id x, uint32_t axis) {
@@ -96,23 +84,51 @@ static mpc_value_id twice_cdf(mpc_expand *e, mpc_value_id x) {
     return mpc_expand_op2(e, MPC_OP_add, erf, mpc_expand_number(e, 1));
 }
 
+/* (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), as the logistic function of 2 u: 1 + tanh(u) would lose the
+ * digits of a gate near 0. */
+static const double tanh_slope = 1.5957691216057308, tanh_bend = 0.07135481282748977; /* of 2 u at x and x^3 */
+
+static mpc_value_id tanh_gate(mpc_expand *e, mpc_value_id x, mpc_value_id square) {
+    mpc_value_id bent =
+        mpc_expand_op2(e, MPC_OP_add, mpc_expand_scale(e, square, tanh_bend), mpc_expand_number(e, tanh_slope));
+    return mpc_expand_op1(e, MPC_OP_sigmoid, mpc_expand_op2(e, MPC_OP_mul, x, bent));
+}
+
+static bool by_tanh(const mpc_expand *e) { return mpc_attr_bool(e->from, e->node, "tanh"); }
+
 void mpc_expand_gelu(mpc_expand *e) {
     mpc_value_id x = mpc_expand_f32(e, 0);
+    if (by_tanh(e)) {
+        mpc_expand_emit2(e, 0, MPC_OP_mul, x, tanh_gate(e, x, mpc_expand_op2(e, MPC_OP_mul, x, x)));
+        return;
+    }
     mpc_value_id half = mpc_expand_scale(e, x, 0.5);
     mpc_expand_emit2(e, 0, MPC_OP_mul, half, twice_cdf(e, x));
+}
+
+/* gate + x gate (1 - gate) d(2 u)/dx; the second term is 0 where the gate is 0 or 1, however large x^2 gets. */
+static mpc_value_id tanh_form_slope(mpc_expand *e, mpc_value_id x) {
+    mpc_value_id one = mpc_expand_number(e, 1), square = mpc_expand_op2(e, MPC_OP_mul, x, x);
+    mpc_value_id gate = tanh_gate(e, x, square);
+    mpc_value_id bend = mpc_expand_op2(e, MPC_OP_mul, gate, mpc_expand_op2(e, MPC_OP_sub, one, gate));
+    mpc_value_id rise =
+        mpc_expand_op2(e, MPC_OP_add, mpc_expand_scale(e, square, 3 * tanh_bend), mpc_expand_number(e, tanh_slope));
+    mpc_value_id turn = mpc_expand_op2(e, MPC_OP_mul, mpc_expand_op2(e, MPC_OP_mul, bend, x), rise);
+    mpc_value_id zero = mpc_expand_number(e, 0);
+    turn = mpc_expand_op3(e, MPC_OP_where, mpc_expand_op2(e, MPC_OP_eq, bend, zero), zero, turn);
+    return mpc_expand_op2(e, MPC_OP_add, gate, turn);
 }
 
 /* dy (cdf(x) + x pdf(x)) */
 void mpc_expand_gelu_grad(mpc_expand *e) {
     mpc_value_id x = mpc_expand_f32(e, 0), dy = mpc_expand_f32(e, 1);
+    if (by_tanh(e)) {
+        mpc_expand_emit2(e, 0, MPC_OP_mul, dy, tanh_form_slope(e, x));
+        return;
+    }
     mpc_value_id cdf = mpc_expand_scale(e, twice_cdf(e, x), 0.5);
     mpc_value_id exponent = mpc_expand_op2(e, MPC_OP_mul, x, mpc_expand_scale(e, x, -0.5));
     mpc_value_id pdf = mpc_expand_scale(e, mpc_expand_op1(e, MPC_OP_exp, exponent), bell_height);
     mpc_value_id slope = mpc_expand_op2(e, MPC_OP_add, cdf, mpc_expand_op2(e, MPC_OP_mul, x, pdf));
     mpc_expand_emit2(e, 0, MPC_OP_mul, dy, slope);
-}
-
-void mpc_expand_mse(mpc_expand *e) {
-    mpc_value_id d = mpc_expand_op2(e, MPC_OP_sub, mpc_expand_f32(e, 0), mpc_expand_f32(e, 1));
-    mpc_expand_emit2(e, 0, MPC_OP_mul, d, d);
 }

@@ -1,4 +1,4 @@
-/* Gradients of gathers, random ops, softmax, losses, normalisation and attention: mostly one composite that reads what
+/* Gradients of gathers, random ops, softmax, normalisation and attention: mostly one composite that reads what
  * the forward op saved (softmax's result, the log-sum-exp, mean and 1/std), so that its precision is assigned as one
  * thing. Ids, labels, masks and running statistics have no gradient; nor has the saved log-sum-exp of attention. */
 #include <string.h>
@@ -50,54 +50,18 @@ void mpc_grad_softmax(mpc_grad *g) { emit_from_result(g, MPC_OP_softmax_grad); }
 void mpc_grad_log_softmax(mpc_grad *g) { emit_from_result(g, MPC_OP_log_softmax_grad); }
 
 void mpc_grad_gelu(mpc_grad *g) {
+    mpc_value_id operands[2] = {mpc_grad_operand(g, 0), g->dresults[0]};
+    mpc_attr_arg form = MPC_A_BOOL("tanh", mpc_attr_bool(g->g, &g->node, "tanh"));
+    mpc_grad_expr slope = {MPC_OP_gelu_grad, operands, 2, &form, 1};
     g->selects = g->selected;
-    mpc_grad_emit2_guarded(g, 0, MPC_OP_gelu_grad, mpc_grad_operand(g, 0), g->dresults[0]);
-}
-
-/* The log-sum-exp's own gradient: softmax times dlse. */
-static mpc_value_id through_lse(mpc_grad *g, mpc_value_id logits, mpc_value_id lse) {
-    mpc_type column = mpc_grad_type(g, logits);
-    column.dims[column.rank - 1] = 1;
-    mpc_value_id at = mpc_grad_to_shape(g, lse, column.rank, column.dims);
-    mpc_value_id dlse = mpc_grad_to_shape(g, g->dresults[1], column.rank, column.dims);
-    mpc_value_id p = mpc_grad_op1(g, MPC_OP_exp, mpc_grad_op2(g, MPC_OP_sub, logits, at));
-    return mpc_grad_op2(g, MPC_OP_mul, p, dlse);
+    if (!g->selected) mpc_grad_emit(g, 0, &slope);
+    else mpc_grad_emit_unless(g, 0, mpc_grad_op2(g, MPC_OP_eq, operands[1], mpc_grad_number(g, 0)), mpc_grad_build(g, &slope));
 }
 
 /* `a` and `b` are partial gradients of operand 0; either may be absent. */
 static void put_sum(mpc_grad *g, mpc_value_id a, mpc_value_id b) {
     if (a != MPC_NONE && b != MPC_NONE) mpc_grad_emit2(g, 0, MPC_OP_add, a, b);
     else mpc_grad_put(g, 0, a != MPC_NONE ? a : b);
-}
-
-void mpc_grad_cross_entropy(mpc_grad *g) {
-    mpc_value_id logits = mpc_grad_operand(g, 0), lse = mpc_grad_result(g, 1), rest = MPC_NONE;
-    if (g->dresults[1] != MPC_NONE) rest = through_lse(g, logits, lse);
-    if (g->dresults[0] != MPC_NONE) {
-        mpc_value_id operands[4] = {logits, mpc_grad_operand(g, 1), lse, g->dresults[0]};
-        mpc_grad_emit_view(g, 0, &(mpc_grad_expr){MPC_OP_cross_entropy_grad, operands, 4, NULL, 0});
-    }
-    if (rest != MPC_NONE) put_sum(g, g->doperands[0], rest);
-}
-
-/* 2 (a - b) dy */
-void mpc_grad_mse(mpc_grad *g) {
-    mpc_value_id a = mpc_grad_operand(g, 0), b = mpc_grad_operand(g, 1);
-    mpc_value_id twice = mpc_grad_scale(g, g->dresults[0], 2);
-    g->selects = g->selected;
-    if (g->wanted[0]) mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, twice, mpc_grad_op2(g, MPC_OP_sub, a, b));
-    if (g->wanted[1]) mpc_grad_emit2_guarded(g, 1, MPC_OP_mul, twice, mpc_grad_op2(g, MPC_OP_sub, b, a));
-}
-
-/* The number of elements that count is a constant of the batch. */
-void mpc_grad_loss_mean(mpc_grad *g) {
-    if (g->dresults[0] == MPC_NONE) return;
-    mpc_type x = mpc_grad_type(g, mpc_grad_operand(g, 0));
-    mpc_value_id operands[3] = {g->dresults[0], mpc_grad_result(g, 1), MPC_NONE};
-    mpc_attr_arg shape = MPC_A_INTS("shape", x.dims, x.rank);
-    if (g->node.operand_count > 1) operands[2] = mpc_grad_operand(g, 1);
-    g->selects = g->node.operand_count > 1;
-    mpc_grad_emit(g, 0, &(mpc_grad_expr){MPC_OP_loss_mean_grad, operands, g->node.operand_count + 1, &shape, 1});
 }
 
 /* Gradients through saved statistics, m = mean(x) and r = 1/sqrt(var(x) + eps), of n elements each: dm / n - r^3 (x -
@@ -155,11 +119,12 @@ void mpc_grad_attention(mpc_grad *g) {
     mpc_value_id operands[7] = {[3] = mpc_grad_result(g, 0), [4] = mpc_grad_result(g, 1), [5] = g->dresults[0]};
     for (uint32_t i = 0; i < 3; i++) operands[i] = mpc_grad_operand(g, i);
     if (g->node.operand_count > 3) operands[6] = mpc_grad_operand(g, 3);
-    mpc_attr_arg attrs[3] = {MPC_A_BOOL("causal", mpc_attr_bool(g->g, &g->node, "causal")),
+    mpc_attr_arg attrs[4] = {MPC_A_BOOL("causal", mpc_attr_bool(g->g, &g->node, "causal")),
+                             MPC_A_INT("window", mpc_attr_int(g->g, &g->node, "window")),
                              MPC_A_FLOAT("scale", mpc_attr_float(g->g, &g->node, "scale")),
                              MPC_A_FORMAT("acc", mpc_attr_format(g->g, &g->node, "acc"))};
     mpc_grad_name_for(g, 0);
     mpc_value_id first = mpc_grad_build_inferred(
-        g, &(mpc_grad_expr){MPC_OP_attention_grad, operands, g->node.operand_count + 3, attrs, 3});
+        g, &(mpc_grad_expr){MPC_OP_attention_grad, operands, g->node.operand_count + 3, attrs, 4});
     for (uint32_t i = 0; i < 3 && first != MPC_NONE; i++) mpc_grad_put(g, i, first + i);
 }

@@ -1,5 +1,7 @@
-/* Samples of softmax, losses, normalisation, attention and the optimizer's ops. The saved operands of gradient ops are
+/* Samples of softmax, normalisation, attention and the optimizer's ops. The saved operands of gradient ops are
  * made by the forward op, since an implementation may use either form of a redundant quantity. */
+#include <string.h>
+
 #include "ir/eval/sample_util.h"
 #include "ir/rules.h"
 
@@ -27,53 +29,6 @@ static bool rows_grad(mpc_sample *s, mpc_op_id forward) {
 
 bool mpc_sample_softmax_grad(mpc_sample *s) { return rows_grad(s, MPC_OP_softmax); }
 bool mpc_sample_log_softmax_grad(mpc_sample *s) { return rows_grad(s, MPC_OP_log_softmax); }
-
-bool mpc_sample_cross_entropy(mpc_sample *s) {
-    switch (s->variant) {
-    case 0:
-        return mpc_sample_reals(s, -3, 3, MPC_DIMS(6, 10)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 10, MPC_DIMS(6));
-    case 1:
-        return mpc_sample_reals(s, -3, 3, MPC_DIMS(2, 3, 67)) &&
-               mpc_sample_integers(s, MPC_FMT_i32, 0, 67, MPC_DIMS(2, 3));
-    case 2:
-        return mpc_sample_fixed(s, -90, 90, MPC_DIMS(5, 7)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 7, MPC_DIMS(5));
-    case 3:
-        return mpc_sample_fixed(s, -3, 3, MPC_DIMS(20, 4)) && mpc_sample_integers(s, MPC_FMT_i32, -2, 6, MPC_DIMS(20));
-    default:
-        return false;
-    }
-}
-
-bool mpc_sample_cross_entropy_grad(mpc_sample *s) {
-    mpc_tensor results[2];
-    if (s->variant > 3 || !mpc_sample_cross_entropy(s) || !mpc_sample_forward(s, MPC_OP_cross_entropy, 2, results))
-        return false;
-    return mpc_sample_append(s, &results[1]) && mpc_sample_reals(s, -1, 1, results[1].type.rank, results[1].type.dims);
-}
-
-bool mpc_sample_accuracy(mpc_sample *s) {
-    if (s->variant == 0)
-        return mpc_sample_fixed(s, -1, 1, MPC_DIMS(30, 4)) && mpc_sample_integers(s, MPC_FMT_i32, 0, 4, MPC_DIMS(30));
-    mpc_tensor *t = s->variant == 1 ? mpc_sample_operand(s, MPC_FMT_f32, MPC_DIMS(3, 10, 4)) : NULL; /* ties */
-    for (int64_t i = 0; t != NULL && i < 120; i++) t->data[i] = (double)mpc_sample_int(s, 0, 3);
-    return t != NULL && mpc_sample_integers(s, MPC_FMT_i32, 0, 4, MPC_DIMS(3, 10));
-}
-
-bool mpc_sample_loss_mean(mpc_sample *s) {
-    if (s->variant > 3 || !mpc_sample_reals(s, -2, 2, MPC_DIMS(9, 13))) return false;
-    if (s->variant == 0) return true;
-    if (s->variant == 1) return mpc_sample_bools(s, MPC_DIMS(9, 13));
-    return mpc_sample_integers(s, MPC_FMT_bool, s->variant == 2 ? 0 : 1, s->variant == 2 ? 1 : 2,
-                               MPC_DIMS(9, 13)); /* none, all */
-}
-
-bool mpc_sample_loss_mean_grad(mpc_sample *s) {
-    static const double counts[] = {117, 60, 0};
-    if (s->variant > 2 || !mpc_sample_reals(s, 0.5, 2, MPC_SCALAR)) return false;
-    if (!mpc_sample_number(s, MPC_FMT_f32, counts[s->variant]) || !mpc_sample_attr_ints(s, "shape", MPC_DIMS(9, 13)))
-        return false;
-    return s->variant == 0 || mpc_sample_integers(s, MPC_FMT_bool, 0, s->variant == 1 ? 2 : 1, MPC_DIMS(9, 13));
-}
 
 /* x of a few shapes; their channel counts */
 static bool add_normed(mpc_sample *s, int64_t *c) {
@@ -120,18 +75,30 @@ bool mpc_sample_batch_norm_grad(mpc_sample *s) {
     return s->variant < 3 && mpc_sample_batch_norm(s) && norm_grad(s, MPC_OP_batch_norm);
 }
 
-static bool add_qkv(mpc_sample *s, int64_t t, int64_t keys) {
-    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, t, 3, 8)) &&
-           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) &&
-           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, keys, 3, 8)) &&
-           mpc_sample_attr(s, MPC_A_FLOAT("scale", 0.35355339059327373));
+typedef struct attention_case {
+    int64_t t, s, heads, kv_heads, window;
+    bool causal;
+} attention_case;
+
+/* 0 plain, 1 causal, 2 key mask, 3 full mask with one row all masked, 4 causal and mask, 5 more keys than queries,
+ * 6 shared heads, 7 one head for all in a causal window, 8 a window beyond the last key: the last queries see nothing */
+static const attention_case attention_cases[] = {
+    {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true},  {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true},
+    {5, 9, 3, 3, 0, false}, {5, 9, 4, 2, 0, false}, {7, 7, 3, 1, 3, true},  {9, 5, 4, 2, 2, false},
+};
+
+static bool add_qkv(mpc_sample *s, const attention_case *c) {
+    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, c->t, c->heads, 8)) &&
+           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, c->s, c->kv_heads, 8)) &&
+           mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(2, c->s, c->kv_heads, 8)) &&
+           mpc_sample_attr(s, MPC_A_FLOAT("scale", 0.35355339059327373)) &&
+           (!c->causal || mpc_sample_attr(s, MPC_A_BOOL("causal", true))) &&
+           (c->window == 0 || mpc_sample_attr(s, MPC_A_INT("window", c->window)));
 }
 
-/* 0 plain, 1 causal, 2 key mask, 3 full mask with one row all masked, 4 causal and mask, 5 more keys than queries */
 bool mpc_sample_attention(mpc_sample *s) {
-    if (s->variant > 5 || !add_qkv(s, 5, s->variant == 5 ? 9 : 5)) return false;
-    bool causal = s->variant == 1 || s->variant == 4;
-    if (causal && !mpc_sample_attr(s, MPC_A_BOOL("causal", true))) return false;
+    if (s->variant >= sizeof attention_cases / sizeof *attention_cases || !add_qkv(s, &attention_cases[s->variant]))
+        return false;
     if (s->variant == 2 || s->variant == 4) {
         if (!mpc_sample_bools(s, MPC_DIMS(2, 1, 1, 5))) return false;
         s->operands[3].data[0] = s->operands[3].data[5] = 1; /* the first key is there for causal queries */
@@ -171,30 +138,63 @@ static bool add_tensors(mpc_sample *s, uint32_t count) {
 }
 
 bool mpc_sample_sgd(mpc_sample *s) {
-    if (s->variant > 2 || !add_tensors(s, 3) || !mpc_sample_number(s, MPC_FMT_f32, 0.05)) return false;
+    if (s->variant > 3 || !add_tensors(s, 3) || !mpc_sample_number(s, MPC_FMT_f32, 0.05)) return false;
     if (s->variant == 0) return true;
+    if (s->variant == 3 && !mpc_sample_attr(s, MPC_A_BOOL("nesterov", true))) return false;
     return mpc_sample_attr(s, MPC_A_FLOAT("momentum", 0.9)) &&
            mpc_sample_attr(s, MPC_A_FLOAT("decay", s->variant == 2 ? 0.01 : 0)) &&
            mpc_sample_attr(s, MPC_A_FLOAT("lr", s->variant == 2 ? 0.5 : 1));
 }
 
 bool mpc_sample_adamw(mpc_sample *s) {
-    static const double steps[] = {1, 2, 1000};
-    if (s->variant > 2 || !add_tensors(s, 3) || !mpc_sample_reals(s, 0, 1, MPC_DIMS(5, 35))) return false;
+    static const double steps[] = {1, 2, 1000, 3};
+    if (s->variant > 3 || !add_tensors(s, 3) || !mpc_sample_reals(s, 0, 1, MPC_DIMS(5, 35))) return false;
     if (!mpc_sample_number(s, MPC_FMT_f32, 1e-3) || !mpc_sample_number(s, MPC_FMT_i32, steps[s->variant])) return false;
+    if (s->variant == 3 && !mpc_sample_attr(s, MPC_A_BOOL("coupled", true))) return false;
     return s->variant == 0 ||
            (mpc_sample_attr(s, MPC_A_FLOAT("decay", 0.1)) && mpc_sample_attr(s, MPC_A_FLOAT("beta2", 0.95)));
 }
 
-/* constant; warmup, at its end, after it; cosine: begin, middle, end, beyond */
+/* Moments and gradients of one sign: where their mean is near 0, its sign is a matter of rounding. */
+bool mpc_sample_lion(mpc_sample *s) {
+    if (s->variant > 1) return false;
+    double low = s->variant == 0 ? 0.1 : -1, high = s->variant == 0 ? 1 : -0.1;
+    if (!add_tensors(s, 1) || !mpc_sample_reals(s, low, high, MPC_DIMS(5, 35)) ||
+        !mpc_sample_reals(s, low, high, MPC_DIMS(5, 35)) || !mpc_sample_number(s, MPC_FMT_f32, 1e-3))
+        return false;
+    return s->variant == 0 ||
+           (mpc_sample_attr(s, MPC_A_FLOAT("decay", 0.1)) && mpc_sample_attr(s, MPC_A_FLOAT("lr", 10)));
+}
+
+/* Normal numbers, infinities and NaN, f16's subnormals, the edge of f16's range. */
+bool mpc_sample_stochastic(mpc_sample *s) {
+    static const double bounds[] = {2, 0, 1e-6, 66000};
+    if (s->variant > 3) return false;
+    bool ok = s->variant == 1 ? mpc_sample_specials(s, 1, mpc_sample_special_count)
+                              : mpc_sample_fixed(s, -bounds[s->variant], bounds[s->variant], MPC_DIMS(300));
+    if (!ok) return false;
+    const mpc_type *x = &s->operands[0].type;
+    return mpc_sample_fixed(s, 0, 1 - 0x1p-24, x->rank, x->dims);
+}
+
+/* constant; warmup, at its end, after it; cosine and linear: begin, middle, end, beyond; step: in the first, second and
+ * a late period */
 bool mpc_sample_schedule(mpc_sample *s) {
-    static const double applied[] = {7, 3, 9, 10, 0, 55, 99, 300};
-    if (s->variant > 7 || !mpc_sample_number(s, MPC_FMT_i32, applied[s->variant])) return false;
-    if (!mpc_sample_attr(s, MPC_A_FLOAT("rate", 0.3))) return false;
+    static const struct {
+        const char *kind;
+        double applied;
+    } cases[] = {{"constant", 7}, {"constant", 3}, {"constant", 9}, {"constant", 10}, {"cosine", 0},
+                 {"cosine", 55},  {"cosine", 99},  {"cosine", 300}, {"linear", 0},    {"linear", 55},
+                 {"linear", 99},  {"linear", 300}, {"step", 5},     {"step", 29},     {"step", 30},
+                 {"step", 3000}};
+    if (s->variant >= sizeof cases / sizeof *cases || !mpc_sample_number(s, MPC_FMT_i32, cases[s->variant].applied) ||
+        !mpc_sample_attr(s, MPC_A_STR("kind", cases[s->variant].kind)) || !mpc_sample_attr(s, MPC_A_FLOAT("rate", 0.3)))
+        return false;
     if (s->variant > 0 && !mpc_sample_attr(s, MPC_A_FLOAT("warmup", 10))) return false;
-    if (s->variant < 4) return true;
-    return mpc_sample_attr(s, MPC_A_STR("kind", "cosine")) && mpc_sample_attr(s, MPC_A_FLOAT("total", 100)) &&
-           mpc_sample_attr(s, MPC_A_FLOAT("final", 0.1));
+    if (strcmp(cases[s->variant].kind, "constant") == 0) return true;
+    if (strcmp(cases[s->variant].kind, "step") == 0)
+        return mpc_sample_attr(s, MPC_A_FLOAT("every", 30)) && mpc_sample_attr(s, MPC_A_FLOAT("factor", 0.97));
+    return mpc_sample_attr(s, MPC_A_FLOAT("total", 100)) && mpc_sample_attr(s, MPC_A_FLOAT("final", 0.1));
 }
 
 /* overflow; clean; clean at the interval; at the maximum; neither */

@@ -114,6 +114,25 @@ static void range_log(mpc_range_op *r) {
     r->out[0].nan = a.nan || a.lo < 0;
 }
 
+static void range_expm1(mpc_range_op *r) { grows(r, expm1, -1, INFINITY); }
+
+static void range_log1p(mpc_range_op *r) {
+    mpc_interval a = r->in[0];
+    r->error = 0x1p-20;
+    r->out[0].lo = a.lo > -1 ? log1p(a.lo) : -INFINITY;
+    r->out[0].hi = a.hi > -1 ? log1p(a.hi) : -INFINITY;
+    r->out[0].nan = a.nan || a.lo < -1;
+}
+
+static double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+
+/* A value and what it is rounded to move together; a narrower format may have moved the value first. */
+static void whole(mpc_range_op *r, double (*f)(double)) { r->out[0] = mpc_interval_map(r->in[0], f); }
+static void range_sign(mpc_range_op *r) { whole(r, sign_of); }
+static void range_floor(mpc_range_op *r) { whole(r, floor); }
+static void range_ceil(mpc_range_op *r) { whole(r, ceil); }
+static void range_round(mpc_range_op *r) { whole(r, rint); }
+
 static void range_sqrt(mpc_range_op *r) {
     mpc_interval a = r->in[0];
     r->out[0] = (mpc_interval){.lo = sqrt(fmax(a.lo, 0)), .hi = sqrt(fmax(a.hi, 0)), .nan = a.nan || a.lo < 0};
@@ -183,6 +202,45 @@ static void range_mean(mpc_range_op *r) {
     bool pool = mpc_node_op(r->g, (mpc_node_id)(r->n - r->g->nodes))->kind == MPC_KIND_POOL;
     mpc_int_list kernel = pool ? mpc_attr_ints(r->g, r->n, "kernel") : (mpc_int_list){0};
     average(r, pool ? (double)(kernel.data[0] * kernel.data[1]) : terms(r));
+}
+
+/* No element is further from the mean than the largest from the smallest. */
+static void range_var(mpc_range_op *r) {
+    double n = terms(r), spread = (r->in[0].hi - r->in[0].lo) * 1.001;
+    bool unbiased = mpc_attr_bool(r->g, r->n, "unbiased");
+    r->floor = 0;
+    r->out[0].lo = 0;
+    if (!(spread < 1e18) || !(n > (unbiased ? 1 : 0)) || !(largest(r->in[0]) * n < FLT_MAX)) return;
+    double error = largest(r->in[0]) * n * 0x1p-22; /* of the mean */
+    double top = (spread + error) * (spread + error) * (unbiased ? n / (n - 1) : 1);
+    r->out[0] = (mpc_interval){.lo = 0, .hi = top, .nan = r->in[0].nan};
+}
+
+static void range_norm(mpc_range_op *r) {
+    mpc_interval a = mpc_interval_abs(r->in[0]);
+    double n = fmax(terms(r), 1);
+    r->out[0] = (mpc_interval){.lo = a.lo, .hi = a.hi * sqrt(n) * (1 + n * 0x1p-22), .nan = a.nan};
+    r->error = a.lo * n * 0x1p-22;
+    r->floor = 0;
+}
+
+/* From one term that counts to n equal ones. */
+static void range_logsumexp(mpc_range_op *r) {
+    mpc_interval x = r->in[0];
+    r->out[0] = (mpc_interval){.lo = x.lo, .hi = x.hi + log(fmax(terms(r), 1)), .nan = x.nan};
+    r->error = isfinite(largest(x)) ? (largest(x) + 1) * 0x1p-17 : 0;
+}
+
+/* Between one term and all of them. */
+static void range_cumsum(mpc_range_op *r) {
+    double n = (double)type_of_operand(r, 0)->dims[mpc_attr_int(r->g, r->n, "axis")];
+    r->out[0] = mpc_interval_union(mpc_interval_sum(r->in[0], fmax(n, 1)), r->in[0]);
+}
+
+static void range_top_k(mpc_range_op *r) {
+    double n = (double)type_of_operand(r, 0)->dims[mpc_attr_int(r->g, r->n, "axis")];
+    r->out[0] = r->in[0];
+    r->out[1] = mpc_interval_of(0, fmax(n - 1, 0));
 }
 
 static void range_argmax(mpc_range_op *r) {
@@ -272,6 +330,8 @@ static void range_flag(mpc_range_op *r) {
 
 static void range_fraction(mpc_range_op *r) { within(r, 0, 1, false); }
 
+static void range_gauss(mpc_range_op *r) { within(r, -5.78, 5.78, false); }
+
 static void range_dropout(mpc_range_op *r) {
     double keep = 1 - mpc_attr_float(r->g, r->n, "rate");
     if (!(keep > 0)) return;
@@ -357,6 +417,45 @@ static void range_mse(mpc_range_op *r) {
     r->floor = 0;
 }
 
+static void range_l1(mpc_range_op *r) {
+    r->out[0] = mpc_interval_abs(mpc_interval_sub(r->in[0], r->in[1]));
+    r->floor = 0;
+}
+
+/* At most delta |d|, and at most d^2 / 2. */
+static void range_huber(mpc_range_op *r) {
+    mpc_interval d = mpc_interval_abs(mpc_interval_sub(r->in[0], r->in[1]));
+    double delta = mpc_attr_float(r->g, r->n, "delta");
+    r->out[0] = mpc_interval_of(0, fmin(delta * d.hi, d.hi * d.hi / 2));
+    r->out[0].nan = d.nan;
+    r->error = isfinite(d.hi) ? delta * d.hi * 0x1p-20 : 0;
+    r->floor = 0;
+}
+
+/* |z| times what the target leaves on either side, and log 2 */
+static void range_bce_with_logits(mpc_range_op *r) {
+    mpc_interval z = r->in[0], t = r->in[1], size = mpc_interval_abs(z);
+    mpc_interval share = mpc_interval_union(t, mpc_interval_sub(mpc_interval_of(1, 1), t));
+    r->out[0] = mpc_interval_add(mpc_interval_mul(size, share), mpc_interval_of(0, 1.4));
+    r->out[0] = mpc_interval_union(r->out[0], mpc_interval_of(0, 1.4));
+    r->out[0].nan = z.nan || t.nan || (mpc_interval_may_be_infinite(z) && (t.lo < 0 || t.hi > 1)) || mpc_interval_may_be_infinite(t);
+    r->out[0].counted = false;
+    r->error = isfinite(largest(r->out[0])) ? largest(r->out[0]) * 0x1p-18 : 0;
+}
+
+/* Each class: its weight times lse - logit, which is at least 0. */
+static void range_soft_cross_entropy(mpc_range_op *r) {
+    double k = classes(r), most = r->in[0].hi - r->in[0].lo + log(fmax(k, 1));
+    mpc_interval weights = mpc_interval_sum(mpc_interval_with(r->in[1], 0), k);
+    weights = mpc_interval_union(weights, mpc_interval_of(0, 1));
+    range_cross_entropy(r);
+    bool nan = r->in[0].nan || r->in[1].nan || mpc_interval_may_be_infinite(r->in[0]) || mpc_interval_may_be_infinite(r->in[1]);
+    r->out[0] = isnan(most) ? mpc_interval_unknown() : mpc_interval_mul(weights, mpc_interval_of(0, most));
+    r->out[0].nan = r->out[0].nan || nan;
+    r->out[0].counted = false;
+    r->error = isfinite(largest(r->out[0])) ? largest(r->out[0]) * 0x1p-16 : r->error;
+}
+
 /* Mean of the elements that count, 0 where none does, and how many did. */
 static void range_loss_mean(mpc_range_op *r) {
     double n = elements(type_of_operand(r, 0));
@@ -393,6 +492,22 @@ static void normalise(mpc_range_op *r, double n) {
 }
 
 static void range_layer_norm(mpc_range_op *r) { normalise(r, classes(r)); }
+
+static void range_group_norm(mpc_range_op *r) {
+    const mpc_type *x = type_of_operand(r, 0);
+    normalise(r, elements(x) / fmax((double)(x->dims[0] * mpc_attr_int(r->g, r->n, "groups")), 1));
+}
+
+/* Of n numbers none is more than sqrt(n) times their root mean square. */
+static void range_rms_norm(mpc_range_op *r) {
+    mpc_interval x = r->in[0];
+    double n = classes(r), most = sqrt(fmax(n, 1)) * 1.001, eps = mpc_attr_float(r->g, r->n, "eps");
+    mpc_interval hat = mpc_interval_of(-most, most);
+    hat.nan = x.nan || !(largest(x) < 1e18) || n < 1;
+    r->out[0] = mpc_interval_mul(hat, r->in[1]);
+    r->error = largest(r->out[0]) * 0x1p-17;
+    r->out[1] = (mpc_interval){.lo = 0, .hi = eps > 0 ? 1.001 / sqrt(eps) : INFINITY, .nan = hat.nan};
+}
 
 /* (1 - momentum) * old + momentum * new */
 static mpc_interval moved(const mpc_range_op *r, mpc_interval old, mpc_interval now) {
