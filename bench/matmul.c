@@ -1,7 +1,8 @@
 /* GFLOP/s of the cpu device's matmul launches by shape, format and number of threads, beside the f32 peak of one thread
  * measured in the same run (a register tile on panels that stay in the first-level cache). Best of many short rounds
  * in processor time over the number of threads, since the machine may be shared. ninja -C build/release bench_matmul &&
- * build/release/tests/runtime/bench_matmul [MxNxK] */
+ * build/release/bench_matmul [MxNxK[t] ...]
+ * A `t` behind a shape: a lies transposed, as in the gradient of a weight. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +18,10 @@ typedef struct bench_case {
     int64_t m, n, k;
     bool ta, tb;
 } bench_case;
+
+typedef struct bench_formats {
+    mpc_format operands, result;
+} bench_formats;
 
 static double now(void) {
     struct timespec t;
@@ -40,14 +45,14 @@ static double f32_peak(void) {
     return 2.0 * K * isa->rows * isa->columns / best * 1e-9;
 }
 
-static mpc_launch make_launch(const bench_case *c, mpc_format format) {
+static mpc_launch make_launch(const bench_case *c, bench_formats f) {
     mpc_launch launch = {.kind = MPC_LAUNCH_MATMUL, .name = "bench"};
     launch.matmul = (mpc_matmul){.a.buffer = 0,
                                  .b.buffer = 1,
                                  .c.buffer = 2,
-                                 .fa = format,
-                                 .fb = format,
-                                 .fc = format,
+                                 .fa = f.operands,
+                                 .fb = f.operands,
+                                 .fc = f.result,
                                  .acc = MPC_FMT_f32,
                                  .m = c->m,
                                  .n = c->n,
@@ -76,14 +81,14 @@ static double best_seconds(const mpc_plan *plan, mpc_pool *pool, double products
 
 static void enter(void *user) { (void)mpc_dnn_enter(user); }
 
-static void measure(const bench_case *c, mpc_format format, unsigned threads, bool no_onednn) {
-    mpc_dnn *dnn = no_onednn ? NULL : mpc_dnn_open(NULL, 0);
+static void measure(const bench_case *c, bench_formats f, unsigned threads) {
+    mpc_dnn *dnn = mpc_dnn_open(NULL, 0);
     mpc_pool *pool = mpc_pool_create(threads, enter, dnn);
     mpc_arena *arena = mpc_arena_create();
     (void)mpc_dnn_enter(dnn);
     if (!pool || !arena || !mpc_dnn_make_streams(dnn, threads)) return;
     mpc_plan_env env = {.arena = arena, .isa = mpc_gemm_isa_best(), .dnn = dnn, .threads = threads};
-    mpc_launch launch = make_launch(c, format);
+    mpc_launch launch = make_launch(c, f);
     mpc_plan *plan = mpc_matmul_plan(&env, &launch);
     const int64_t sizes[3] = {c->m * c->k, c->k * c->n, c->m * c->n};
     mpc_block blocks[5] = {0};
@@ -104,8 +109,8 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
     if (ready && plan->bind(plan, &binding)) {
         double products = (double)c->m * (double)c->n * (double)c->k,
                seconds = best_seconds(plan, pool, products) / threads;
-        printf("%-5s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(format)->name,
-               (long)c->m, (long)c->n, (long)c->k, c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6,
+        printf("%-4s to %-4s %5ldx%4ldx%4ld %s%s  %u threads %9.2f us %8.1f GFLOP/s  %s\n", mpc_format_get(f.operands)->name,
+               mpc_format_get(f.result)->name, (long)c->m, (long)c->n, (long)c->k, c->ta ? "T" : "-", c->tb ? "T" : "-", threads, seconds * 1e6,
                2e-9 * products / seconds, plan->implementation);
     }
     for (int i = 0; i < 5; i++) mpc_block_destroy(&blocks[i]);
@@ -114,19 +119,25 @@ static void measure(const bench_case *c, mpc_format format, unsigned threads, bo
     mpc_arena_destroy(arena);
 }
 
+static void measure_all(const bench_case *c) {
+    static const bench_formats formats[] = {
+        {MPC_FMT_f32, MPC_FMT_f32}, {MPC_FMT_bf16, MPC_FMT_bf16}, {MPC_FMT_bf16, MPC_FMT_f32}, {MPC_FMT_f32, MPC_FMT_bf16}, {MPC_FMT_f16, MPC_FMT_f16}};
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)
+        for (unsigned threads = 1; threads <= 2; threads++) measure(c, formats[f], threads);
+}
+
 int main(int argc, char **argv) {
     static const bench_case fixed[] = {{512, 1024, 1024, false, false}, {512, 1024, 1024, false, true},
                                        {1024, 1024, 512, true, false},  {128, 512, 784, false, false},
                                        {32, 64, 64, false, false},      {32, 64, 64, false, true}};
-    static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
-    bench_case own = {0};
-    long m = 0, n = 0, k = 0;
-    if (argc > 1 && sscanf(argv[1], "%ldx%ldx%ld", &m, &n, &k) == 3) own = (bench_case){m, n, k, false, false};
     printf("f32 peak of one thread: %.1f GFLOP/s (%s)\n", f32_peak(), mpc_gemm_isa_best()->name);
-    size_t count = own.m > 0 ? 1 : sizeof fixed / sizeof fixed[0];
-    for (size_t i = 0; i < count; i++)
-        for (int f = 0; f < 3; f++)
-            for (unsigned threads = 1; threads <= 2; threads++)
-                measure(own.m > 0 ? &own : &fixed[i], formats[f], threads, false);
+    for (int i = 1; i < argc; i++) {
+        long m = 0, n = 0, k = 0;
+        char t = 0;
+        if (sscanf(argv[i], "%ldx%ldx%ld%c", &m, &n, &k, &t) < 3) return 2;
+        bench_case own = {m, n, k, t == 't', false};
+        measure_all(&own);
+    }
+    for (size_t i = 0; argc == 1 && i < sizeof fixed / sizeof fixed[0]; i++) measure_all(&fixed[i]);
     return 0;
 }

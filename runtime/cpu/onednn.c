@@ -32,7 +32,7 @@ struct mpc_dnn_op {
     const void *scratch_md;
     const char *implementation;
     uint64_t scratch_bytes;
-    void **scratch; /* memory object by thread */
+    void **scratch, **results; /* memory objects by thread; NULL: none, the result goes where it is bound to */
 };
 
 enum { MAX_ARGUMENTS = MPC_DNN_TENSORS + 1 };
@@ -249,15 +249,24 @@ static void *make_memory(mpc_dnn *dnn, const void *md, void *data) {
     return mpc_dnn_keep(dnn, MPC_DNN_OBJECT_MEMORY, memory);
 }
 
+static void **place(mpc_dnn_op *op, const void *md, uint8_t *data, uint64_t stride, unsigned threads) {
+    void **places = mpc_arena_alloc(op->dnn->arena, threads * sizeof *places);
+    for (unsigned i = 0; places && i < threads; i++) {
+        places[i] = make_memory(op->dnn, md, data + i * stride);
+        if (!places[i]) return NULL;
+    }
+    return places;
+}
+
 bool mpc_dnn_place_scratch(mpc_dnn_op *op, uint8_t *scratch, uint64_t stride, unsigned threads) {
     if (op->scratch_bytes == 0) return true;
-    op->scratch = mpc_arena_alloc(op->dnn->arena, threads * sizeof *op->scratch);
-    if (!op->scratch) return false;
-    for (unsigned i = 0; i < threads; i++) {
-        op->scratch[i] = make_memory(op->dnn, op->scratch_md, scratch + i * stride);
-        if (!op->scratch[i]) return false;
-    }
-    return true;
+    op->scratch = place(op, op->scratch_md, scratch, stride, threads);
+    return op->scratch != NULL;
+}
+
+bool mpc_dnn_place_result(mpc_dnn_op *op, uint8_t *memory, uint64_t stride, unsigned threads) {
+    op->results = place(op, op->mds[MPC_DNN_DST], memory, stride, threads);
+    return op->results != NULL;
 }
 
 mpc_dnn_call *mpc_dnn_bind(mpc_dnn_op *op, void *const data[MPC_DNN_TENSORS]) {
@@ -278,6 +287,8 @@ void mpc_dnn_run(const mpc_dnn_call *call, unsigned thread) {
     call_argument arguments[MAX_ARGUMENTS];
     int count = call->count;
     memcpy(arguments, call->arguments, (size_t)count * sizeof *arguments);
+    for (int i = 0; op->results && i < count; i++)
+        if (arguments[i].arg == op->args[MPC_DNN_DST]) arguments[i].memory = op->results[thread];
     if (op->scratch)
         arguments[count++] = (call_argument){.arg = MPC_DNNL_ARG_SCRATCHPAD, .memory = op->scratch[thread]};
     op->dnn->api.dnnl_primitive_execute(op->primitive, op->dnn->streams[thread], count, arguments);

@@ -55,6 +55,8 @@ uint64_t mpc_dnn_bytes(const mpc_dnn_op *op, int which);  /* of a tensor in its 
 
 /* Where the scratch memory of each thread is. */
 bool mpc_dnn_place_scratch(mpc_dnn_op *op, uint8_t *scratch, uint64_t stride, unsigned threads);
+/* From now on each thread writes the result to memory of its own, not to what is bound. */
+bool mpc_dnn_place_result(mpc_dnn_op *op, uint8_t *memory, uint64_t stride, unsigned threads);
 /* data: by MPC_DNN_xxx (reorder: SRC, DST); NULL for absent ones. NULL when out of memory. */
 mpc_dnn_call *mpc_dnn_bind(mpc_dnn_op *op, void *const data[MPC_DNN_TENSORS]);
 void mpc_dnn_run(const mpc_dnn_call *call, unsigned thread);

@@ -18,6 +18,7 @@ static const mm_case cases[] = {
     {128, 96, 96, 2, 2, false, false, true, false, false, true},
     {600, 600, 40, 1, 1, true, true, false, false, false, false},
     {1, 2000, 300, 1, 1, false, false, false, true, false, false},
+    {600, 1024, 24, 1, 1, true, false, false, true, true, false}, /* made aside in bf16 to f32 */
 };
 
 static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},
