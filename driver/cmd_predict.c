@@ -46,8 +46,7 @@ static mpc_step *load_model(mpc_session *s, int64_t batch) {
 
 static bool predict_batch(mpc_table_writer *w, mpc_step *step, const mpc_dataset *d, uint32_t *rows, int64_t at) {
     for (int64_t i = 0; i < step->batch; i++) rows[i] = (uint32_t)(at + i);
-    mpc_step_feed(step, d, rows);
-    return mpc_step_run(step) && mpc_table_rows(w, step);
+    return mpc_step_feed(step, d, rows) && mpc_step_run(step) && mpc_table_rows(w, step);
 }
 
 static bool predict_all(mpc_table_writer *w, mpc_step *step, const mpc_dataset *d, uint32_t *rows) {

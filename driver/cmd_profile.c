@@ -60,9 +60,9 @@ static bool run_steps(mpc_session *s, mpc_step *step, mpc_dataset *d, int64_t st
     mpc_ref_observe(step->exec, &options);
     for (int64_t i = 0; ok && i < steps; i++) {
         choose_rows(s, mpc_dataset_rows(d), step->batch, i, rows);
-        mpc_step_feed(step, d, rows);
+        ok = mpc_step_feed(step, d, rows);
         mpc_step_set_flush(step, (i + 1) % s->train->accumulate == 0);
-        ok = observe_inputs(step->exec, w) && mpc_step_run(step) && !w->failed;
+        ok = ok && observe_inputs(step->exec, w) && mpc_step_run(step) && !w->failed;
     }
     mpc_ref_observe(step->exec, NULL);
     if (rows == NULL || w->failed) mpc_error(s->sink, "E901", "out of memory");

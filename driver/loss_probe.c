@@ -81,9 +81,9 @@ static bool measure_steps(mpc_step *step, mpc_dataset *d, mpc_sensitivity *out) 
     mpc_ref_observe(step->exec, &options);
     for (int64_t i = 0; ok && i < MEASURED_STEPS; i++) {
         choose_rows(s, d, step->batch, i, rows);
-        mpc_step_feed(step, d, rows);
+        ok = mpc_step_feed(step, d, rows);
         mpc_step_set_flush(step, (i + 1) % s->train->accumulate == 0);
-        ok = take_inputs(step, &w, arena) || no_memory(s);
+        ok = ok && (take_inputs(step, &w, arena) || no_memory(s));
         ok = ok && mpc_step_run(step) && !w.failed;
     }
     mpc_ref_observe(step->exec, NULL);
@@ -120,7 +120,7 @@ static bool copy_states(mpc_store *from, mpc_store *to) {
 }
 
 static bool run(mpc_step *step, const mpc_dataset *d, const uint32_t *rows, bool flush, double *loss) {
-    mpc_step_feed(step, d, rows);
+    if (!mpc_step_feed(step, d, rows)) return false;
     mpc_step_set_flush(step, flush);
     if (!mpc_step_run(step)) return false;
     *loss = mpc_step_scalar(step, mpc_step_output(step, "loss"), 0);

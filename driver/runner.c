@@ -85,8 +85,8 @@ static bool evaluate_rows(mpc_runners *r, const mpc_dataset *d, mpc_totals *out,
         mpc_runner *runner = free_runner(r, &flight, size, out);
         if (!runner) return false;
         for (int64_t i = 0; i < size; i++) rows[i] = (uint32_t)(at + i);
-        mpc_step_feed(runner->step, d, rows);
-        if (!mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}, NULL) ||
+        if (!mpc_step_feed(runner->step, d, rows) ||
+            !mpc_flight_begin(&flight, &(mpc_batch){.runner = runner, .rows = size}, NULL) ||
             !add_figures(&flight, false, out))
             return false;
     }

@@ -122,8 +122,8 @@ void mpc_step_destroy(mpc_step *step);
 /* Checks a dataset against the step's inputs. */
 bool mpc_step_bind(mpc_step *step, mpc_dataset *d);
 /* Fills all inputs of the next step, from `step->batch` rows of a dataset bound to a step of the same phase; control
- * inputs with 0. */
-void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
+ * inputs with 0. false after a wrong value in a file too large to be checked beforehand. */
+bool mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows);
 void mpc_step_set_flush(mpc_step *step, bool flush); /* after feeding */
 /* A step whose launches are timed one by one (mpc_cuda_profile, mpc_cpu_profile). Not on `ref`. */
 bool mpc_step_profile(mpc_step *step, mpc_launch_time *times);

@@ -202,12 +202,14 @@ bool mpc_step_bind(mpc_step *step, mpc_dataset *d) {
     return mpc_dataset_bind(d, step->fields, step->field_count) == MPC_OK;
 }
 
-void mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows) {
+bool mpc_step_feed(mpc_step *step, const mpc_dataset *d, const uint32_t *rows) {
     mpc_exec *e = step->exec;
-    for (uint32_t i = 0; i < e->input_count; i++)
-        if (step->field_of[i] != MPC_NONE)
-            mpc_dataset_gather(d, step->field_of[i], rows, step->batch, e->vtable->input(e, i));
-        else memset(e->vtable->input(e, i), 0, (size_t)mpc_type_bytes(&e->input_types[i]));
+    for (uint32_t i = 0; i < e->input_count; i++) {
+        void *input = e->vtable->input(e, i);
+        if (step->field_of[i] == MPC_NONE) memset(input, 0, (size_t)mpc_type_bytes(&e->input_types[i]));
+        else if (mpc_dataset_gather(d, step->field_of[i], rows, step->batch, input) != MPC_OK) return false;
+    }
+    return true;
 }
 
 bool mpc_step_profile(mpc_step *step, mpc_launch_time *times) {

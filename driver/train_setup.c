@@ -79,8 +79,8 @@ bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
         return out_of_memory(t);
     if (!open_splits(t) || !choose_monitor(t) || !prepare_steps(t)) return false;
     t->prepare_seconds = mpc_now() - begin;
-    t->order = mpc_alloc((size_t)mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]) * sizeof *t->order);
-    return t->order ? true : out_of_memory(t);
+    t->rows = mpc_alloc((size_t)t->train->batch * sizeof *t->rows);
+    return t->rows ? true : out_of_memory(t);
 }
 
 void mpc_trainer_deinit(mpc_trainer *t) {
@@ -90,6 +90,6 @@ void mpc_trainer_deinit(mpc_trainer *t) {
     mpc_totals_deinit(&t->window);
     mpc_totals_deinit(&t->since_eval);
     mpc_totals_deinit(&t->evaluated);
-    mpc_free(t->order);
+    mpc_free(t->rows);
     mpc_free((void *)(uintptr_t)t->cursor.extra);
 }

@@ -3,11 +3,12 @@
  * and `cursor` are the two places; totals, log, progress and checkpoints know the second one only. */
 #include "driver/trainer.h"
 
-static void load_order(mpc_trainer *t) {
-    if (t->has_order && t->order_epoch == t->begun.epoch) return;
-    mpc_dataset_shuffle(t->data[MPC_SPLIT_TRAIN], t->cursor.seed, (uint32_t)t->begun.epoch, t->order);
-    t->order_epoch = t->begun.epoch;
-    t->has_order = true;
+/* The next `size` rows of the epoch into the step. */
+static bool feed(mpc_trainer *t, mpc_step *step, int64_t size) {
+    mpc_dataset *d = t->data[MPC_SPLIT_TRAIN];
+    return mpc_dataset_order(d, t->cursor.seed, (uint32_t)t->begun.epoch, (int64_t)t->begun.row, size, t->rows) ==
+               MPC_OK &&
+           mpc_step_feed(step, d, t->rows);
 }
 
 static bool end_window(mpc_trainer *t, const mpc_batch *b) {
@@ -65,8 +66,7 @@ static bool begin_batch(mpc_trainer *t, int64_t micro, bool *ended) {
     mpc_runner *r = free_runner(t, size);
     if (!r) return false;
     double begin = mpc_now();
-    load_order(t);
-    mpc_step_feed(r->step, d, t->order + t->begun.row);
+    if (!feed(t, r->step, size)) return false;
     mpc_step_set_flush(r->step, size == left);
     bool profiles = micro == 0 && mpc_profile_is_due(t);
     *ended = micro + 1 == t->train->accumulate || size == left;

@@ -32,9 +32,7 @@ typedef struct mpc_trainer {
     mpc_dataset *data[MPC_SPLIT_COUNT]; /* NULL: no such split */
     mpc_split monitor_split;            /* TRAIN: the mean since the last evaluation */
     const char *monitor;                /* "loss", "loss.ce", "accuracy" */
-    uint32_t *order;                    /* rows of this epoch */
-    uint64_t order_epoch;
-    bool has_order;
+    uint32_t *rows;                     /* of the micro-batch that is fed */
     mpc_flight flight;
     mpc_position begun; /* after the last step that was begun; ahead of `cursor` by what is in flight */
     mpc_cursor

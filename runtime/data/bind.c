@@ -67,20 +67,58 @@ static bool parse_range(const char *text, int64_t columns, int64_t *begin, int64
     return *begin >= 0 && *begin < *end && *end <= columns;
 }
 
-static mpc_status locate_field(const mpc_dataset *d, const mpc_data_field *f, mpc_bound_field *out) {
-    out->field = *f;
-    if (d->is_text) {
-        out->begin = strcmp(f->source, "next(window)") == 0;
-        if (!out->begin && strcmp(f->source, "window") != 0)
-            return field_error(d, f, "a text has only `window` and `next(window)`", "", d->root->path);
-        out->end = out->begin + d->root->tokens.length;
+static mpc_status locate_window(const mpc_dataset *d, const mpc_data_field *f, mpc_bound_field *out) {
+    out->begin = strcmp(f->source, "next(window)") == 0;
+    if (!out->begin && strcmp(f->source, "window") != 0)
+        return field_error(d, f, "text and tokens have only `window` and `next(window)`", "", d->root->path);
+    out->stride = d->root->tokens.length;
+    out->end = out->begin + out->stride;
+    out->array = &d->root->arrays.data[0];
+    return MPC_OK;
+}
+
+static mpc_status no_such_array(const mpc_dataset *d, const mpc_data_field *f) {
+    mpc_str message = {0}, note = {0};
+    mpc_str_printf(&message, "the data have no `%s`", f->source);
+    mpc_str_printf(&note, "%s has", d->root->path);
+    for (size_t i = 0; i < d->root->arrays.count; i++)
+        mpc_str_printf(&note, "%s field[\"%s\"]", i ? "," : "", d->root->arrays.data[i].name);
+    if (d->root->table.columns > 0) mpc_str_printf(&note, " %" PRId64 " columns", d->root->table.columns);
+    mpc_status status = field_error(d, f, mpc_str_cstr(&message), "", mpc_str_cstr(&note));
+    mpc_str_free(&message);
+    mpc_str_free(&note);
+    return status;
+}
+
+/* field["x"], images, labels. */
+static mpc_status locate_array(const mpc_dataset *d, const mpc_data_field *f, mpc_bound_field *out) {
+    const char *name = f->source;
+    size_t n = strlen(name);
+    if (strncmp(name, "field[\"", 7) == 0 && n > 9) {
+        name += 7;
+        n -= 9;
+    }
+    for (size_t i = 0; i < d->root->arrays.count; i++) {
+        mpc_array *a = &d->root->arrays.data[i];
+        if (strlen(a->name) != n || memcmp(a->name, name, n) != 0) continue;
+        out->array = a;
+        out->begin = 0;
+        out->end = out->stride = mpc_array_width(a);
+        if (a->dims[0] != d->root->rows)
+            return field_error(d, f, "this field has another number of rows than the fields beside it", "", a->shown);
         return MPC_OK;
     }
-    if (strncmp(f->source, "column[", 7) == 0) return find_named(d, f, out);
-    if (strncmp(f->source, "columns[", 8) != 0 ||
-        !parse_range(f->source + 8, d->root->table.columns, &out->begin, &out->end))
-        return no_such_columns(d, f);
-    return MPC_OK;
+    return no_such_array(d, f);
+}
+
+static mpc_status locate_field(const mpc_dataset *d, const mpc_data_field *f, mpc_bound_field *out) {
+    *out = (mpc_bound_field){.field = *f};
+    if (d->is_sequence) return locate_window(d, f, out);
+    bool named = strncmp(f->source, "column[", 7) == 0, by_number = strncmp(f->source, "columns[", 8) == 0;
+    if (!named && !by_number) return locate_array(d, f, out);
+    if (d->root->table.columns == 0) return no_such_array(d, f);
+    if (named) return find_named(d, f, out);
+    return parse_range(f->source + 8, d->root->table.columns, &out->begin, &out->end) ? MPC_OK : no_such_columns(d, f);
 }
 
 static mpc_status check_size(const mpc_dataset *d, const mpc_bound_field *b) {
@@ -92,7 +130,11 @@ static mpc_status check_size(const mpc_dataset *d, const mpc_bound_field *b) {
     snprintf(message, sizeof message, "%" PRId64 " values can't become %s (%" PRId64 ")", have, mpc_str_cstr(&shape),
              want);
     mpc_str_free(&shape);
-    snprintf(label, sizeof label, d->is_text ? "a window of %" PRId64 " characters" : "%" PRId64 " columns", have);
+    const char *unit = d->is_text ? "a window of %" PRId64 " characters"
+                       : d->is_sequence ? "a window of %" PRId64 " tokens"
+                       : b->array ? "%" PRId64 " numbers in a row"
+                                  : "%" PRId64 " columns";
+    snprintf(label, sizeof label, unit, have);
     return field_error(d, &b->field, message, label, d->root->path);
 }
 
@@ -114,30 +156,14 @@ static mpc_status report_issue(const mpc_dataset *d, int64_t column) {
                           more);
 }
 
-typedef struct int_check { /* what one pass over an integer field found */
-    int64_t bad;           /* rows out of range */
-    int64_t same;          /* rows that hold the first bad value */
-    int64_t row, column;   /* of the first bad value; row -1: none */
-    double value, smallest, largest;
-} int_check;
-
-static void format_bounds(mpc_format format, double *low, double *high) {
-    *low = format == MPC_FMT_i32 ? -2147483648.0 : format == MPC_FMT_i64 ? -9007199254740992.0 : 0;
-    *high = format == MPC_FMT_i32    ? 2147483647.0
-            : format == MPC_FMT_i64  ? 9007199254740992.0
-            : format == MPC_FMT_bool ? 1
-                                     : 255;
-}
-
 static double cell(const mpc_dataset *d, const mpc_bound_field *b, int64_t row, int64_t i) {
     int64_t r = mpc_dataset_root_row(d, row);
-    if (d->is_text) return (double)d->root->tokens.data[r * d->root->tokens.length + b->begin + i];
     return mpc_table_value(&d->root->table, r, b->begin + i);
 }
 
 static mpc_status check_integer(const mpc_dataset *d, const mpc_bound_field *b, int64_t row, int64_t column, double v) {
     double low, high;
-    format_bounds(b->field.row_type.format, &low, &high);
+    mpc_format_bounds(b->field.row_type.format, &low, &high);
     if (v == floor(v) && v >= low && v <= high) return MPC_OK;
     mpc_str text = {0};
     if (v == floor(v) && fabs(v) < 1e15) mpc_str_printf(&text, "%.0f", v);
@@ -151,79 +177,34 @@ static mpc_status check_integer(const mpc_dataset *d, const mpc_bound_field *b, 
     return MPC_FAILED;
 }
 
-static mpc_status scan_ints(const mpc_dataset *d, const mpc_bound_field *b, int_check *c) {
+static mpc_status scan_ints(const mpc_dataset *d, const mpc_bound_field *b, mpc_range_check *c) {
     int64_t rows = mpc_dataset_rows(d), width = b->end - b->begin;
-    double lo = (double)b->field.lo, hi = (double)b->field.hi;
-    *c = (int_check){.row = -1, .smallest = INFINITY, .largest = -INFINITY};
+    *c = mpc_range_begin();
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < width; i++) {
             double v = cell(d, b, r, i);
             if (check_integer(d, b, r, i, v) != MPC_OK) return MPC_FAILED;
-            c->smallest = fmin(c->smallest, v);
-            c->largest = fmax(c->largest, v);
-            if (hi <= lo || (v >= lo && v < hi)) continue;
-            if (c->row < 0) c->row = r, c->column = i, c->value = v;
-            c->bad++;
-            c->same += v == c->value;
+            mpc_range_see(c, &b->field, r, i, v);
         }
     return MPC_OK;
 }
 
-/* 1437 -> "1,437" */
-static void grouped(int64_t n, char out[32]) {
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%" PRId64, n), k = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') out[k++] = ',';
-        out[k++] = digits[i];
+static mpc_status report_range(const mpc_dataset *d, const mpc_bound_field *b, const mpc_range_check *c) {
+    char place[1100];
+    snprintf(place, sizeof place, "%s, row %u, column %" PRId64, d->root->path,
+             mpc_dataset_line(d, mpc_dataset_root_row(d, c->row)), b->begin + c->element + 1);
+    return mpc_range_report(d, &b->field, c, place);
+}
+
+static mpc_status check_values(mpc_dataset *d, const mpc_bound_field *b) {
+    if (b->array) {
+        mpc_array *a = &d->root->arrays.data[b->array - d->root->arrays.data];
+        return mpc_array_prepare(d, a) == MPC_OK ? mpc_array_check(d, b) : MPC_FAILED;
     }
-    out[k] = '\0';
-}
-
-static void range_help(const mpc_bound_field *b, const int_check *c, char *out, size_t size) {
-    out[0] = '\0';
-    if (c->smallest != (double)b->field.lo + 1 || c->largest != (double)b->field.hi) return;
-    const char *where = b->field.where ? b->field.where : "";
-    const char *arrow = strstr(where, " -> ");
-    snprintf(out, size, "labels seem to start at %" PRId64 ": `input %.*s = %s - 1`", b->field.lo + 1,
-             arrow ? (int)(arrow - where) : 1, arrow ? where : "x", b->field.source);
-}
-
-static mpc_status report_range(const mpc_dataset *d, const mpc_bound_field *b, const int_check *c) {
-    const char *where = b->field.where ? b->field.where : "";
-    bool label = strstr(where, "embedding") == NULL;
-    char message[160], place[1100], note[1400], help[256], same[32], rows[32], bad[32], rest[64] = "";
-    const char *kind = label ? "class" : "id", *kinds = label ? "classes" : "ids";
-    snprintf(message, sizeof message, "%s %.0f in the data, but the model has %s %" PRId64 " to %" PRId64, kind,
-             c->value, kinds, b->field.lo, b->field.hi - 1);
-    uint32_t line = d->is_text ? 0 : mpc_dataset_line(d, mpc_dataset_root_row(d, c->row));
-    snprintf(place, sizeof place, "%s, row %u, column %" PRId64 ": `%.0f`", d->root->path, line,
-             b->begin + c->column + 1, c->value);
-    grouped(c->same, same);
-    grouped(c->bad, bad);
-    grouped(mpc_dataset_rows(d) * (b->end - b->begin), rows);
-    if (c->bad != c->same) snprintf(rest, sizeof rest, ", %s are out of range", bad);
-    snprintf(note, sizeof note, "%s%s%s of %s rows have %.0f%s; the smallest %s is %.0f", where, where[0] ? "\n" : "",
-             same, rows, c->value, rest, label ? "label" : "id", c->smallest);
-    range_help(b, c, help, sizeof help);
-    mpc_label about = {.text = note};
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E201",
-                     .message = message,
-                     .place = place,
-                     .notes = &about,
-                     .note_count = 1,
-                     .help = help[0] ? help : NULL};
-    if (d->sink.emit) d->sink.emit(d->sink.user, &diag);
-    return MPC_FAILED;
-}
-
-static mpc_status check_values(const mpc_dataset *d, const mpc_bound_field *b) {
-    for (int64_t c = b->begin; !d->is_text && c < b->end; c++)
+    for (int64_t c = b->begin; c < b->end; c++)
         if (d->root->table.issues[c].count > 0) return report_issue(d, c);
     if (b->field.row_type.format == MPC_FMT_f32) return MPC_OK;
-    int_check c;
-    if (d->is_text && b->field.lo <= 0 && d->root->tokens.vocabulary <= b->field.hi) return MPC_OK;
+    mpc_range_check c;
     if (scan_ints(d, b, &c) != MPC_OK) return MPC_FAILED;
     return c.row < 0 ? MPC_OK : report_range(d, b, &c);
 }
@@ -231,10 +212,10 @@ static mpc_status check_values(const mpc_dataset *d, const mpc_bound_field *b) {
 static mpc_status check_format(const mpc_dataset *d, const mpc_data_field *f) {
     mpc_format format = f->row_type.format;
     bool integer = format == MPC_FMT_i32 || format == MPC_FMT_i64 || format == MPC_FMT_u8 || format == MPC_FMT_bool;
-    if (integer || (format == MPC_FMT_f32 && !d->is_text)) return MPC_OK;
+    if (integer || (format == MPC_FMT_f32 && !d->is_sequence)) return MPC_OK;
     return field_error(d, f,
-                       d->is_text ? "characters are integers: the input must be i32"
-                                  : "an input from a CSV is f32, i32, i64, u8 or bool",
+                       d->is_sequence ? "characters and tokens are integers: the input must be i32"
+                                      : "an input from data is f32, i32, i64, u8 or bool",
                        "", d->root->path);
 }
 

@@ -1,5 +1,5 @@
-/* A dataset: a table or a text, or a view of some of its rows. Views share the root's memory and have fields of their
- * own; row numbers are the view's everywhere but in messages, which name lines of the file. */
+/* A dataset: rows of a table, of arrays or of windows, or a view of some of its rows. Views share the root's memory and have
+ * fields of their own; row numbers are the view's everywhere but in messages, which name lines or rows of the file. */
 #include "runtime/data/dataset_impl.h"
 
 #include <math.h>
@@ -28,13 +28,22 @@ mpc_dataset *mpc_dataset_create(const char *path, const mpc_sink *sink) {
 void mpc_dataset_destroy(mpc_dataset *d) {
     if (!d) return;
     mpc_table_free(&d->table);
-    mpc_free(d->tokens.data);
+    for (size_t i = 0; i < d->arrays.count; i++) mpc_array_free_parts(&d->arrays.data[i]);
+    mpc_array_free(&d->arrays);
     mpc_free(d->tokens.points);
     mpc_free(d->tokens.text);
-    mpc_free(d->view);
+    mpc_free(d->view.list);
+    mpc_free(d->order);
     mpc_free(d->fields);
     mpc_free(d->path);
     mpc_free(d);
+}
+
+mpc_dataset *mpc_dataset_opened(mpc_dataset *d, mpc_status status, const char *path, const mpc_sink *sink) {
+    if (status == MPC_OK) return d;
+    if (status == MPC_NO_MEMORY) mpc_error(sink, "E901", "not enough memory for %s", path);
+    mpc_dataset_destroy(d);
+    return NULL;
 }
 
 mpc_dataset *mpc_dataset_open_csv(const char *path, const mpc_csv_options *options, const mpc_sink *sink) {
@@ -46,21 +55,23 @@ mpc_dataset *mpc_dataset_open_csv(const char *path, const mpc_csv_options *optio
     if (d) {
         d->keep_nonfinite = options->keep_nonfinite;
         status = mpc_csv_parse(d, text, size, options);
+        d->rows = d->table.rows;
     }
     mpc_free(text);
-    if (status == MPC_OK) return d;
-    if (status == MPC_NO_MEMORY) mpc_error(sink, "E901", "not enough memory for %s", path);
-    mpc_dataset_destroy(d);
-    return NULL;
+    return mpc_dataset_opened(d, status, path, sink);
 }
 
-static int64_t root_rows(const mpc_dataset *root) {
-    return root->is_text ? (root->tokens.count - 1) / root->tokens.length : root->table.rows;
+int64_t mpc_dataset_rows(const mpc_dataset *d) { return d->of ? d->view.rows : d->rows; }
+
+int64_t mpc_dataset_root_row(const mpc_dataset *d, int64_t row) {
+    for (; d->of; d = d->of) {
+        const mpc_view *v = &d->view;
+        if (v->kind == MPC_VIEW_LIST) row = v->list[row];
+        else if (v->kind == MPC_VIEW_RANGE) row += v->first;
+        else row = mpc_drawn_row(v->seed, mpc_hash_str("split"), 0, (uint64_t)mpc_dataset_rows(d->of), v->first + row);
+    }
+    return row;
 }
-
-int64_t mpc_dataset_rows(const mpc_dataset *d) { return d->view ? d->view_rows : root_rows(d->root); }
-
-int64_t mpc_dataset_root_row(const mpc_dataset *d, int64_t row) { return d->view ? d->view[row] : row; }
 
 uint32_t mpc_dataset_line(const mpc_dataset *d, int64_t root_row) {
     const mpc_table *t = &d->root->table;
@@ -71,14 +82,20 @@ int64_t mpc_dataset_columns(const mpc_dataset *d) { return d->root->table.column
 
 const char *const *mpc_dataset_column_names(const mpc_dataset *d) { return (const char *const *)d->root->table.names; }
 
-/* Marks the rows of the part: text is cut in two, so that no window of one part overlaps the other's; tables are drawn.
- */
-static mpc_status mark_part(const mpc_dataset *of, int64_t n, int64_t part, uint64_t seed, bool *in_part) {
+uint32_t mpc_dataset_array_count(const mpc_dataset *d) {
+    return d->is_sequence ? 0 : (uint32_t)d->root->arrays.count;
+}
+
+mpc_data_array mpc_dataset_array(const mpc_dataset *d, uint32_t index) {
+    const mpc_array *a = &d->root->arrays.data[index];
+    mpc_data_array info = {.name = a->name, .rank = a->rank - 1};
+    for (uint32_t i = 1; i < a->rank; i++) info.dims[i - 1] = a->dims[i];
+    return info;
+}
+
+/* Marks the rows of the part. */
+static mpc_status mark_part(int64_t n, int64_t part, uint64_t seed, bool *in_part) {
     memset(in_part, 0, (size_t)n);
-    if (of->is_text) {
-        for (int64_t i = n - part; i < n; i++) in_part[i] = true;
-        return MPC_OK;
-    }
     uint32_t *order = mpc_alloc((size_t)n * sizeof *order);
     if (!order) return MPC_NO_MEMORY;
     mpc_random_permutation(seed, mpc_hash_str("split"), 0, order, (uint32_t)n);
@@ -87,21 +104,15 @@ static mpc_status mark_part(const mpc_dataset *of, int64_t n, int64_t part, uint
     return MPC_OK;
 }
 
-static mpc_dataset *make_view(mpc_dataset *of, const bool *in_part, bool wanted, int64_t count) {
-    mpc_dataset *d = mpc_dataset_create(of->path, &of->sink);
-    if (!d) return NULL;
-    d->root = of->root;
-    d->is_text = of->is_text;
-    d->keep_nonfinite = of->keep_nonfinite;
-    d->view = mpc_alloc((size_t)count * sizeof *d->view);
-    if (!d->view) {
-        mpc_dataset_destroy(d);
-        return NULL;
-    }
-    int64_t n = mpc_dataset_rows(of);
-    for (int64_t i = 0; i < n; i++)
-        if (in_part[i] == wanted) d->view[d->view_rows++] = (uint32_t)mpc_dataset_root_row(of, i);
-    return d;
+/* The drawn rows, or the others, in the order of the file. */
+static mpc_status list_rows(mpc_view *v, int64_t n, int64_t part, uint64_t seed, bool rest) {
+    bool *in_part = mpc_alloc((size_t)n);
+    v->list = mpc_alloc((size_t)(rest ? n - part : part) * sizeof *v->list);
+    mpc_status status = in_part && v->list ? mark_part(n, part, seed, in_part) : MPC_NO_MEMORY;
+    for (int64_t i = 0, k = 0; status == MPC_OK && i < n; i++)
+        if (in_part[i] != rest) v->list[k++] = (uint32_t)i;
+    mpc_free(in_part);
+    return status;
 }
 
 mpc_dataset *mpc_dataset_split(mpc_dataset *of, double fraction, uint64_t seed, bool rest) {
@@ -109,16 +120,43 @@ mpc_dataset *mpc_dataset_split(mpc_dataset *of, double fraction, uint64_t seed, 
     int64_t part = (int64_t)llround(fraction * (double)n);
     if (part < 0) part = 0;
     if (part > n) part = n;
-    bool *in_part = mpc_alloc((size_t)n);
-    mpc_dataset *d = NULL;
-    if (in_part && mark_part(of, n, part, seed, in_part) == MPC_OK)
-        d = make_view(of, in_part, !rest, rest ? n - part : part);
-    mpc_free(in_part);
-    return d;
+    mpc_dataset *d = mpc_dataset_create(of->path, &of->sink);
+    if (!d) return NULL;
+    d->root = of->root;
+    d->of = of;
+    d->is_text = of->is_text;
+    d->is_sequence = of->is_sequence;
+    d->keep_nonfinite = of->keep_nonfinite;
+    d->view = (mpc_view){.rows = rest ? n - part : part, .first = rest ? 0 : n - part, .seed = seed};
+    /* windows are cut in two, so that none of one part overlaps the other's; other rows are drawn */
+    d->view.kind = of->is_sequence ? MPC_VIEW_RANGE : n > MPC_DATA_LISTED_ROWS ? MPC_VIEW_DRAWN : MPC_VIEW_LIST;
+    if (d->view.kind != MPC_VIEW_LIST || list_rows(&d->view, n, part, seed, rest) == MPC_OK) return d;
+    mpc_dataset_destroy(d);
+    return NULL;
 }
 
-void mpc_dataset_shuffle(const mpc_dataset *d, uint64_t seed, uint32_t epoch, uint32_t *order) {
-    mpc_random_permutation(seed, mpc_hash_str("epoch"), epoch, order, (uint32_t)mpc_dataset_rows(d));
+/* The whole order of an epoch, made once and kept. */
+static mpc_status make_order(mpc_dataset *d, uint64_t seed, uint32_t epoch, int64_t rows) {
+    bool made = d->order != NULL;
+    if (made && d->order_seed == seed && d->order_epoch == epoch) return MPC_OK;
+    if (!made) d->order = mpc_alloc((size_t)rows * sizeof *d->order);
+    if (!d->order) return mpc_data_no_memory(d);
+    mpc_random_permutation(seed, mpc_hash_str("epoch"), epoch, d->order, (uint32_t)rows);
+    d->order_seed = seed;
+    d->order_epoch = epoch;
+    return MPC_OK;
+}
+
+mpc_status mpc_dataset_order(mpc_dataset *d, uint64_t seed, uint32_t epoch, int64_t first, int64_t n, uint32_t *rows) {
+    int64_t all = mpc_dataset_rows(d);
+    if (all > MPC_DATA_LISTED_ROWS) {
+        for (int64_t i = 0; i < n; i++)
+            rows[i] = (uint32_t)mpc_drawn_row(seed, mpc_hash_str("epoch"), epoch, (uint64_t)all, first + i);
+        return MPC_OK;
+    }
+    if (make_order(d, seed, epoch, all) != MPC_OK) return MPC_FAILED;
+    memcpy(rows, d->order + first, (size_t)n * sizeof *rows);
+    return MPC_OK;
 }
 
 static void gather_floats(const mpc_dataset *d, const mpc_bound_field *f, const uint32_t *rows, int64_t n, float *out) {
@@ -145,24 +183,12 @@ static void gather_ints(const mpc_dataset *d, const mpc_bound_field *f, const ui
     }
 }
 
-static void gather_tokens(const mpc_dataset *d, const mpc_bound_field *f, const uint32_t *rows, int64_t n, void *out) {
-    const mpc_tokens *t = &d->root->tokens;
-    size_t length = (size_t)t->length;
-    for (int64_t i = 0; i < n; i++) {
-        const int32_t *from = t->data + mpc_dataset_root_row(d, rows[i]) * t->length + f->begin;
-        if (f->field.row_type.format == MPC_FMT_i32)
-            memcpy((int32_t *)out + (size_t)i * length, from, length * sizeof *from);
-        else
-            for (size_t k = 0; k < length; k++)
-                store_int(f->field.row_type.format, out, (size_t)i * length + k, (double)from[k]);
-    }
-}
-
-void mpc_dataset_gather(const mpc_dataset *d, uint32_t field, const uint32_t *rows, int64_t n, void *out) {
+mpc_status mpc_dataset_gather(const mpc_dataset *d, uint32_t field, const uint32_t *rows, int64_t n, void *out) {
     const mpc_bound_field *f = &d->fields[field];
-    if (d->is_text) gather_tokens(d, f, rows, n, out);
-    else if (f->field.row_type.format == MPC_FMT_f32) gather_floats(d, f, rows, n, out);
+    if (f->array) return mpc_array_gather(d, f, rows, n, out);
+    if (f->field.row_type.format == MPC_FMT_f32) gather_floats(d, f, rows, n, out);
     else gather_ints(d, f, rows, n, out);
+    return MPC_OK;
 }
 
 mpc_status mpc_data_error(const mpc_dataset *d, const char *code, uint32_t line, int64_t column, const char *text,

@@ -24,7 +24,10 @@ static mpc_status grow(char **data, size_t *capacity, size_t needed) {
 
 static mpc_status read_all(gzFile file, const char *path, const mpc_sink *sink, char **data, size_t *size,
                            size_t capacity) {
-    for (;;) {
+    for (uint64_t most = mpc_data_memory_limit();;) {
+        if (*size > most)
+            return mpc_error(sink, "E210", "%s holds more than %llu bytes, which is this machine's memory", path,
+                             (unsigned long long)most);
         if (grow(data, &capacity, *size + CHUNK / 4 + 1) != MPC_OK) return MPC_NO_MEMORY;
         size_t room = capacity - *size - 1;
         if (room > (1u << 30)) room = 1u << 30;
@@ -51,6 +54,9 @@ mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **dat
     struct stat info;
     if (stat(path, &info) != 0) return mpc_error(sink, "E210", "can't open %s: %s", path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return mpc_error(sink, "E210", "%s is a folder, not a file", path);
+    bool given = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0; /* standard input, <(command) */
+    if (!S_ISREG(info.st_mode) && !given)
+        return mpc_error(sink, "E210", "%s is a pipe or a device, not a file; /dev/stdin reads what is piped in", path);
     gzFile file = gzopen(path, "rb");
     if (!file) return mpc_error(sink, "E210", "can't open %s: %s", path, strerror(errno));
     gzbuffer(file, info.st_size < (1 << 16) ? 1 << 13 : 1 << 18);

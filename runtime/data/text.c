@@ -46,9 +46,12 @@ static void encode(uint32_t v, char out[8]) {
     }
 }
 
-/* Code points of the text into t->data, not yet numbered. */
-static mpc_status decode_all(mpc_dataset *d, const char *text, size_t size) {
-    mpc_tokens *t = &d->tokens;
+typedef struct text_points { /* code points, then numbers of characters: the memory becomes the dataset's array */
+    int32_t *data;
+    int64_t count;
+} text_points;
+
+static mpc_status decode_all(const mpc_dataset *d, const char *text, size_t size, text_points *t) {
     t->data = mpc_alloc((size + 1) * sizeof *t->data);
     if (!t->data) return MPC_NO_MEMORY;
     const unsigned char *p = (const unsigned char *)text;
@@ -65,12 +68,12 @@ static mpc_status decode_all(mpc_dataset *d, const char *text, size_t size) {
     return MPC_OK;
 }
 
-static mpc_status make_vocabulary(mpc_tokens *t) {
+static mpc_status make_vocabulary(mpc_tokens *t, const text_points *points) {
     unsigned char *seen = mpc_alloc(CODE_POINTS / 8);
     if (!seen) return MPC_NO_MEMORY;
     memset(seen, 0, CODE_POINTS / 8);
-    for (int64_t i = 0; i < t->count; i++) {
-        uint32_t v = (uint32_t)t->data[i];
+    for (int64_t i = 0; i < points->count; i++) {
+        uint32_t v = (uint32_t)points->data[i];
         if (!(seen[v / 8] >> (v % 8) & 1)) {
             seen[v / 8] = (unsigned char)(seen[v / 8] | 1u << (v % 8));
             t->vocabulary++;
@@ -109,17 +112,17 @@ static int64_t token_of_point(const mpc_tokens *t, uint32_t point) {
     return low < t->vocabulary && t->points[low] == point ? low : -1;
 }
 
-static mpc_status number_tokens(mpc_dataset *d, const char *vocabulary_of) {
-    mpc_tokens *t = &d->tokens;
+static mpc_status number_tokens(const mpc_dataset *d, text_points *points, const char *vocabulary_of) {
+    const mpc_tokens *t = &d->tokens;
     int32_t *table = mpc_alloc(CODE_POINTS * sizeof *table);
     if (!table) return MPC_NO_MEMORY;
     memset(table, 0xFF, CODE_POINTS * sizeof *table);
     for (int64_t k = 0; k < t->vocabulary; k++) table[t->points[k]] = (int32_t)k;
     mpc_status status = MPC_OK;
-    for (int64_t i = 0; i < t->count; i++) {
-        uint32_t point = (uint32_t)t->data[i];
-        t->data[i] = table[point];
-        if (t->data[i] >= 0) continue;
+    for (int64_t i = 0; i < points->count; i++) {
+        uint32_t point = (uint32_t)points->data[i];
+        points->data[i] = table[point];
+        if (points->data[i] >= 0) continue;
         char shown[8];
         encode(point, shown);
         status = mpc_data_error(d, "E217", 0, 0, NULL, "add it to the training text, or take it out here",
@@ -131,16 +134,33 @@ static mpc_status number_tokens(mpc_dataset *d, const char *vocabulary_of) {
     return status;
 }
 
-static mpc_status load(mpc_dataset *d, const char *text, size_t size, const mpc_dataset *like) {
-    mpc_status status = decode_all(d, text, size);
-    if (status != MPC_OK) return status;
+static mpc_status number(mpc_dataset *d, text_points *points, const mpc_dataset *like) {
     mpc_tokens *t = &d->tokens;
-    if (t->count < t->length + 1)
+    if (points->count < t->length + 1)
         return mpc_data_error(d, "E216", 0, 0, NULL, "a shorter `length`, or more text",
                               "%lld characters, but one window and the character after it take %lld",
-                              (long long)t->count, (long long)t->length + 1);
-    status = like ? copy_vocabulary(t, &like->root->tokens) : make_vocabulary(t);
-    return status == MPC_OK ? number_tokens(d, like ? like->root->path : "") : status;
+                              (long long)points->count, (long long)t->length + 1);
+    mpc_status status = like ? copy_vocabulary(t, &like->root->tokens) : make_vocabulary(t, points);
+    return status == MPC_OK ? number_tokens(d, points, like ? like->root->path : "") : status;
+}
+
+static mpc_status load(mpc_dataset *d, const char *text, size_t size, const mpc_dataset *like) {
+    text_points points = {0};
+    mpc_status status = decode_all(d, text, size, &points);
+    if (status == MPC_OK) status = number(d, &points, like);
+    mpc_array *a = status == MPC_OK ? mpc_dataset_add_array(d, "text", d->path, d->path) : NULL;
+    if (status == MPC_OK && !a) status = MPC_NO_MEMORY;
+    if (status != MPC_OK) {
+        mpc_free(points.data);
+        return status;
+    }
+    a->element = (mpc_element){.kind = MPC_ELEMENT_INT, .size = sizeof *points.data};
+    a->rank = 1;
+    a->dims[0] = points.count;
+    a->bytes = (uint64_t)points.count * sizeof *points.data;
+    a->memory = (unsigned char *)points.data;
+    d->rows = (points.count - 1) / d->tokens.length;
+    return MPC_OK;
 }
 
 mpc_dataset *mpc_dataset_open_text(const char *path, int64_t length, const mpc_dataset *like, const mpc_sink *sink) {
@@ -150,15 +170,12 @@ mpc_dataset *mpc_dataset_open_text(const char *path, int64_t length, const mpc_d
     mpc_dataset *d = mpc_dataset_create(path, sink);
     mpc_status status = MPC_NO_MEMORY;
     if (d) {
-        d->is_text = true;
+        d->is_text = d->is_sequence = true;
         d->tokens.length = length > 0 ? length : 1;
         status = load(d, text, size, like);
     }
     mpc_free(text);
-    if (status == MPC_OK) return d;
-    if (status == MPC_NO_MEMORY) mpc_error(sink, "E901", "not enough memory for %s", path);
-    mpc_dataset_destroy(d);
-    return NULL;
+    return mpc_dataset_opened(d, status, path, sink);
 }
 
 int64_t mpc_dataset_vocabulary(const mpc_dataset *d) { return d->root->tokens.vocabulary; }

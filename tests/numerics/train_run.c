@@ -118,7 +118,7 @@ bool train_step(train_run *t, uint32_t begin, uint32_t count, bool flush) {
     t->last = count <= MAX_ROWS ? step_of_size(t, count) : NULL;
     if (t->last == NULL) return false;
     for (uint32_t i = 0; i < count; i++) rows[i] = begin + i;
-    mpc_step_feed(t->last, t->data, rows);
+    if (!mpc_step_feed(t->last, t->data, rows)) return false;
     mpc_step_set_flush(t->last, flush);
     return t->last->exec->vtable->step(t->last->exec) == MPC_OK;
 }
