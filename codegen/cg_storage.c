@@ -27,7 +27,7 @@ static bool is_written_through(const mpc_cg *cg, const mpc_node *n) {
 }
 
 bool mpc_cg_is_free_view(const mpc_cg *cg, const mpc_node *n) {
-    if (!mpc_strided_is_view(cg->g, n)) return false;
+    if (!mpc_strided_may_share(cg->g, n)) return false;
     if (is_written_through(cg, n)) return true;
     mpc_value_id operand = mpc_operand(cg->g, n, 0), result = mpc_result(n, 0);
     if (n->op == MPC_OP_reshape && cg->g->places[result].kind == MPC_PLACE_NONE) return true;

@@ -71,7 +71,8 @@ static void find_store(mpc_loop *l, uint32_t i) {
     mpc_loop_member *m = &l->member[i];
     mpc_value_id result = mpc_result(m->node, 0);
     const mpc_place *place = &l->cg->g->places[result];
-    if (mpc_strided_is_view(l->cg->g, m->node) || place->kind == MPC_PLACE_NONE) return;
+    bool shares = mpc_strided_is_view(l->cg->g, m->node) || mpc_cg_is_free_view(l->cg, m->node);
+    if (shares || place->kind == MPC_PLACE_NONE) return;
     m->stored = true;
     m->in_place = mpc_cg_is_state(l->cg, mpc_cg_owner(l->cg, result));
     l->has_over |= l->space.member[i].kind == MPC_MEMBER_OVER;

@@ -4,9 +4,17 @@
 
 #include "ir/program.h"
 
+static bool keeps_format(const mpc_graph *g, const mpc_node *n) {
+    return mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
+}
+
 bool mpc_strided_is_view(const mpc_graph *g, const mpc_node *n) {
     bool view = n->op == MPC_OP_reshape || n->op == MPC_OP_transpose || n->op == MPC_OP_slice;
-    return view && mpc_value_format(g, mpc_operand(g, n, 0)) == mpc_value_format(g, mpc_result(n, 0));
+    return view && keeps_format(g, n);
+}
+
+bool mpc_strided_may_share(const mpc_graph *g, const mpc_node *n) {
+    return mpc_strided_is_view(g, n) || (n->op == MPC_OP_expand && keeps_format(g, n));
 }
 
 mpc_strided mpc_strided_dense(const mpc_type *type) {
@@ -22,12 +30,14 @@ mpc_strided mpc_strided_dense(const mpc_type *type) {
 
 bool mpc_strided_collapse(const mpc_strided *s, uint32_t first, uint32_t last, int64_t *stride) {
     int64_t expected = 0;
+    bool any = false;
     *stride = 1;
-    for (uint32_t i = last; i-- > first;) {
+    for (uint32_t i = last; i-- > first; ) {
         if (s->dims[i] == 1) continue;
-        if (expected == 0) *stride = s->strides[i];
+        if (!any) *stride = s->strides[i];
         else if (s->strides[i] != expected) return false;
         expected = s->strides[i] * s->dims[i];
+        any = true;
     }
     return true;
 }
@@ -64,7 +74,19 @@ static bool apply_reshape(const mpc_type *to, mpc_strided *s) {
     return true;
 }
 
+/* New axes come before the old ones; one of extent 1 repeats. */
+static void apply_expand(const mpc_type *to, mpc_strided *s) {
+    mpc_strided out = {.offset = s->offset, .rank = to->rank};
+    uint32_t added = to->rank - s->rank;
+    for (uint32_t i = 0; i < to->rank; i++) {
+        out.dims[i] = to->dims[i];
+        if (i >= added && s->dims[i - added] != 1) out.strides[i] = s->strides[i - added];
+    }
+    *s = out;
+}
+
 bool mpc_strided_apply(const mpc_graph *g, const mpc_node *view, mpc_strided *s) {
+    if (view->op == MPC_OP_expand) return apply_expand(mpc_value_type(g, mpc_result(view, 0)), s), true;
     if (view->op == MPC_OP_reshape) return apply_reshape(mpc_value_type(g, mpc_result(view, 0)), s);
     mpc_strided in = *s;
     if (view->op == MPC_OP_transpose) {
@@ -95,11 +117,14 @@ void mpc_strided_undo_transpose(const mpc_graph *g, const mpc_node *transpose, m
 
 static bool unit_axis(const mpc_strided *s, uint32_t axis) { return s->dims[axis] == 1 || s->strides[axis] == 1; }
 
+/* Libraries take no rows or columns that lie on each other. */
+static bool repeats(const mpc_strided *s, uint32_t axis) { return s->dims[axis] != 1 && s->strides[axis] == 0; }
+
 /* All axes but the last as the rows of one matrix. */
 static bool fits_matrix(const mpc_strided *s) {
     int64_t stride;
-    return s->rank >= 1 && mpc_strided_collapse(s, 0, s->rank - 1, &stride) &&
-           (unit_axis(s, s->rank - 1) || stride == 1);
+    if (s->rank < 1 || !mpc_strided_collapse(s, 0, s->rank - 1, &stride) || stride == 0) return false;
+    return !repeats(s, s->rank - 1) && (unit_axis(s, s->rank - 1) || stride == 1);
 }
 
 /* A fused attention reads q, k, v and dy [b,t,h,d] with any strides but the last. */
@@ -117,5 +142,6 @@ bool mpc_strided_fits_matmul(const mpc_graph *g, const mpc_node *n, uint32_t i, 
     if (n->op != MPC_OP_matmul || s->rank < 2) return false;
     bool one_b = mpc_value_type(g, mpc_operand(g, n, 1))->rank == 2 && !mpc_attr_bool(g, n, "ta");
     if (one_b && i != 1) return fits_matrix(s);
+    if (repeats(s, s->rank - 1) || repeats(s, s->rank - 2)) return false;
     return (unit_axis(s, s->rank - 1) || unit_axis(s, s->rank - 2)) && s->rank <= 2 + MPC_MATMUL_BATCH_DIMS;
 }

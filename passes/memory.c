@@ -57,7 +57,7 @@ static bool is_inlined(const planner *p, mpc_value_id v) {
 }
 
 static bool is_view_node(const planner *p, const mpc_node *n) {
-    return mpc_strided_is_view(p->g, n) && p->root[mpc_result(n, 0)] == p->root[mpc_operand(p->g, n, 0)];
+    return mpc_strided_may_share(p->g, n) && p->root[mpc_result(n, 0)] == p->root[mpc_operand(p->g, n, 0)];
 }
 
 static void read_at(planner *p, mpc_value_id root, uint32_t launch) {

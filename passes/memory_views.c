@@ -1,4 +1,4 @@
-/* Which values are only other values' storage seen differently. A reshape always is; a transpose or slice is when
+/* Which values are only other values' storage seen differently. A reshape always is; a transpose, slice or expand is when
  * everybody who reads it (through further views) is a matmul that can take the strides; a transpose of a matmul's
  * result is when the matmul can write that layout and nobody else reads the result: then the matmul's result shares the
  * transpose's storage, not the other way round. */
@@ -18,7 +18,7 @@ static bool only_matmuls_read(const mpc_graph *g, const mpc_uses *uses, mpc_valu
     for (uint32_t u = uses->begin[v]; u < uses->begin[v + 1]; u++) {
         const mpc_node *n = &g->nodes[uses->users[u]];
         mpc_strided s = *layout;
-        if (mpc_strided_is_view(g, n)) {
+        if (mpc_strided_may_share(g, n)) {
             if (!mpc_strided_apply(g, n, &s) || !only_matmuls_read(g, uses, mpc_result(n, 0), &s)) return false;
             continue;
         }
@@ -60,7 +60,7 @@ void mpc_memory_find_roots(const mpc_graph *g, const mpc_uses *uses, mpc_value_i
     for (mpc_value_id v = 0; v < g->value_count; v++) root[v] = v;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
-        if (!mpc_strided_is_view(g, n)) continue;
+        if (!mpc_strided_may_share(g, n)) continue;
         if (n->op != MPC_OP_reshape) {
             if (!absorb_into_readers(g, uses, n, root)) absorb_into_maker(g, uses, n, root);
         } else {

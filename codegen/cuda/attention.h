@@ -242,10 +242,9 @@ MPC_FN void mpc_at_load(char *tile, const mpc_at_side &side, int first) {
 }
 /* This warp's 16 rows of a dense [b, rows, h, d] result: out[i] holds columns 8 i and on. */
 template <class F, int N, bool Even>
-MPC_FN void mpc_at_store(void *p, const int64_t *n, int64_t batch, int64_t head, int rows, int row0,
+MPC_FN void mpc_at_store(void *p, int64_t h, int64_t width, int64_t batch, int64_t head, int rows, int row0,
                          const float (*out)[4]) {
-    const int64_t h = n[0];
-    const int d = (int)n[3], q = mpc_at_lane() & 3;
+    const int d = (int)width, q = mpc_at_lane() & 3;
     MPC_UNROLL
     for (int half = 0; half < 2; half++) {
         const int row = row0 + (mpc_at_lane() >> 2) + half * 8;
@@ -271,34 +270,57 @@ template <int N> MPC_FN void mpc_at_clear(float (*c)[4]) {
     for (int i = 0; i < N * 4; i++) c[i >> 2][i & 3] = 0.0f;
 }
 
-/* --- which keys a query sees --- */
+/* --- which keys a query sees. Sight: all, those up to its own place, or those of a band: `behind` places before it to
+ * `ahead` after it. --- */
+enum { MPC_AT_ALL, MPC_AT_CAUSAL, MPC_AT_BAND };
 struct mpc_at_mask {
     const char *base;
     int64_t row, col; /* strides */
-    int t, s;
+    int t, s, behind, ahead;
 };
 MPC_FN mpc_at_mask mpc_at_open_mask(const void *p, const int64_t *strides, int64_t batch, int64_t head,
                                     const int64_t *n) {
     return mpc_at_mask{(const char *)p + batch * strides[0] + head * strides[1], strides[2], strides[3], (int)n[1],
-                       (int)n[2]};
+                       (int)n[2], (int)n[6], (int)n[7]};
 }
-/* Without a mask, query i sees the keys below this. */
-template <bool Causal> MPC_FN int mpc_at_key_end(const mpc_at_mask &m, int i) {
-    return i >= m.t ? 0 : Causal && i < m.s ? i + 1 : m.s;
+MPC_FN int mpc_at_min(int a, int b) { return a < b ? a : b; }
+MPC_FN int mpc_at_max(int a, int b) { return a > b ? a : b; }
+/* Without a mask, query i sees the keys from begin to before end; none beyond the last query. */
+template <int Sight> MPC_FN int mpc_at_key_begin(const mpc_at_mask &m, int i) {
+    return Sight == MPC_AT_BAND ? mpc_at_max(0, i - m.behind) : 0;
 }
-/* Key j is seen by the queries from this on. */
-template <bool Causal> MPC_FN int mpc_at_query_begin(const mpc_at_mask &m, int j) {
-    return j >= m.s ? m.t : Causal ? j : 0;
+template <int Sight> MPC_FN int mpc_at_key_end(const mpc_at_mask &m, int i) {
+    if (i >= m.t) return 0;
+    if (Sight == MPC_AT_BAND) return mpc_at_min(m.s, i + m.ahead + 1);
+    return Sight == MPC_AT_CAUSAL && i < m.s ? i + 1 : m.s;
 }
-template <bool Causal, bool Mask> MPC_FN bool mpc_at_sees(const mpc_at_mask &m, int i, int j) {
-    if (i >= m.t || j >= m.s || (Causal && j > i)) return false;
+/* Key j is seen by the queries from begin to before end. */
+template <int Sight> MPC_FN int mpc_at_query_begin(const mpc_at_mask &m, int j) {
+    if (j >= m.s) return m.t;
+    return Sight == MPC_AT_BAND ? mpc_at_max(0, j - m.ahead) : Sight == MPC_AT_CAUSAL ? j : 0;
+}
+template <int Sight> MPC_FN int mpc_at_query_end(const mpc_at_mask &m, int j) {
+    return Sight == MPC_AT_BAND ? mpc_at_min(m.t, j + m.behind + 1) : m.t;
+}
+template <int Sight, bool Mask> MPC_FN bool mpc_at_sees(const mpc_at_mask &m, int i, int j) {
+    if (i >= m.t || j >= m.s || (Sight == MPC_AT_CAUSAL && j > i)) return false;
+    if (Sight == MPC_AT_BAND && (j > i + m.ahead || j < i - m.behind)) return false;
     return !Mask || mpc_load1(m.base + i * m.row + j * m.col) != 0;
 }
+/* Is there a hidden pair among `rows` rows from row0 on and `cols` columns from col0 on, that no mask hides? Keys: rows
+ * are keys, columns queries. */
+template <int Sight, bool Keys> MPC_FN bool mpc_at_is_border(const mpc_at_mask &m, int row0, int rows, int col0, int cols) {
+    if (col0 + cols > (Keys ? m.t : m.s)) return true;
+    const int after = Keys ? m.behind : m.ahead, before = Keys ? m.ahead : m.behind;
+    if (Sight == MPC_AT_BAND) return col0 + cols - 1 > row0 + after || col0 < row0 + rows - 1 - before;
+    if (Sight != MPC_AT_CAUSAL) return false;
+    return Keys ? col0 < row0 + rows - 1 : col0 + cols - 1 > row0;
+}
 
-/* --- forward. M: how to multiply, Y: format of the result. n: heads, t, s, d, batch * heads, strides of q, k, v
- * (batch, row, head) and of the mask (batch, head, query, key). p: q, k, v, y, lse, mask. f: scale * log2(e). Scores
- * are in powers of 2. --- */
-template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide> struct mpc_attention {
+/* --- forward. M: how to multiply, Y: format of the result. n: heads, t, s, d, batch * heads, query heads that share
+ * one of keys, keys seen behind and ahead in a band, strides of q, k, v (batch, row, head) and of the mask (batch, head,
+ * query, key). p: q, k, v, y, lse, mask. f: scale * log2(e). Scores are in powers of 2. --- */
+template <class M, class Y, int DP, int BN, int Stages, int Sight, bool Mask, bool Wide> struct mpc_attention {
     typedef typename M::format F;
     enum {
         bytes = DP * F::size,
@@ -313,11 +335,13 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
 
     /* Scores of hidden keys are -inf. */
     MPC_FN void hide(mpc_attention &a, float (*c)[4], const mpc_at_mask &m, int row0, int col0) {
-        const int end[2] = {mpc_at_key_end<Causal>(m, row0), mpc_at_key_end<Causal>(m, row0 + 8)};
+        const int begin[2] = {mpc_at_key_begin<Sight>(m, row0), mpc_at_key_begin<Sight>(m, row0 + 8)};
+        const int end[2] = {mpc_at_key_end<Sight>(m, row0), mpc_at_key_end<Sight>(m, row0 + 8)};
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
             const int half = (i >> 1) & 1, row = row0 + half * 8, col = col0 + (i >> 2) * 8 + (i & 1);
-            const bool sees = Mask ? mpc_at_sees<Causal, Mask>(m, row, col) : col < end[half];
+            const bool sees = Mask ? mpc_at_sees<Sight, Mask>(m, row, col)
+                                   : (Sight != MPC_AT_BAND || col >= begin[half]) && col < end[half];
             if (Mask) a.seen[half] |= sees;
             if (!sees) c[i >> 2][i & 3] = -mpc_at_infinity();
         }
@@ -351,7 +375,7 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
         M::template scores<N, DP>(c, q, k);
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) c[i >> 2][i & 3] *= scale;
-        if (Mask || first + BN > m.s || (Causal && first + BN - 1 > row0))
+        if (Mask || mpc_at_is_border<Sight, false>(m, row0, 16, first, BN))
             hide(a, c, m, row0 + (mpc_at_lane() >> 2), first + (mpc_at_lane() & 3) * 2);
         soften(a, c);
         M::template update<N, DP>(a.out, c, k + part);
@@ -361,12 +385,13 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
         mpc_at_load<BN, bytes, F::size, Wide>(to + part, v, first);
     }
     /* A row that sees nothing is zeros and -inf; one that sees only scores of -inf is NaN. */
-    MPC_FN void finish(mpc_attention &a, void *const *p, const int64_t *n, int64_t batch, int64_t head, int row0) {
+    MPC_FN void finish(mpc_attention &a, void *const *p, const int64_t *n, const mpc_at_mask &m, int64_t batch,
+                       int64_t head, int row0) {
         MPC_UNROLL
         for (int half = 0; half < 2; half++) {
             const int row = row0 + (mpc_at_lane() >> 2) + half * 8;
             float sum = mpc_at_row_sum(a.sum[half]);
-            bool seen = n[2] > 0;
+            bool seen = mpc_at_key_begin<Sight>(m, row) < mpc_at_key_end<Sight>(m, row);
             if (Mask) seen = mpc_at_row_sum(a.seen[half] ? 1.0f : 0.0f) > 0.0f;
             if (sum == 0.0f && seen) sum = mpc_float(0x7fc00000u);
             const bool blind = sum == 0.0f;
@@ -376,28 +401,29 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
             for (int i = 0; i < D * 2; i++) a.out[i >> 1][(i & 1) + half * 2] *= factor;
             if ((mpc_at_lane() & 3) == 0 && row < n[1]) ((float *)p[4])[(batch * n[0] + head) * n[1] + row] = lse;
         }
-        mpc_at_store<Y, D, Wide>(p[3], n, batch, head, (int)n[1], row0, a.out);
+        mpc_at_store<Y, D, Wide>(p[3], n[0], n[3], batch, head, (int)n[1], row0, a.out);
     }
     MPC_FN void run(void *const *p, const int64_t *n, const float *f, int block) {
         const int tiles = (int)((n[1] + MPC_AT_ROWS - 1) / MPC_AT_ROWS), both = (int)n[4];
         const int first = (tiles - 1 - block / both) * MPC_AT_ROWS,
                   warp = mpc_thread() >> 5; /* causal: long rows start first */
-        const int64_t batch = block % both / n[0], head = block % both % n[0];
-        const mpc_at_side q = mpc_at_open(p[0], n + 5, batch, head, n[1], n[3], F::size);
-        const mpc_at_side k = mpc_at_open(p[1], n + 8, batch, head, n[2], n[3], F::size);
-        const mpc_at_side v = mpc_at_open(p[2], n + 11, batch, head, n[2], n[3], F::size);
-        const mpc_at_mask m = mpc_at_open_mask(p[5], n + 14, batch, head, n);
+        const int64_t batch = block % both / n[0], head = block % both % n[0], key_head = head / n[5];
+        const mpc_at_side q = mpc_at_open(p[0], n + 8, batch, head, n[1], n[3], F::size);
+        const mpc_at_side k = mpc_at_open(p[1], n + 11, batch, key_head, n[2], n[3], F::size);
+        const mpc_at_side v = mpc_at_open(p[2], n + 14, batch, key_head, n[2], n[3], F::size);
+        const mpc_at_mask m = mpc_at_open_mask(p[5], n + 17, batch, head, n);
         char *own_tile = mpc_shared(), *stream = own_tile + own;
-        const int row0 = first + warp * 16, end = Causal && first + MPC_AT_ROWS < m.s ? first + MPC_AT_ROWS : m.s;
+        const int row0 = first + warp * 16, last = mpc_at_min(first + MPC_AT_ROWS, m.t) - 1;
+        const int begin = mpc_at_key_begin<Sight>(m, first) / BN * BN, end = mpc_at_key_end<Sight>(m, last);
         mpc_attention a;
         mpc_at_clear<D>(a.out);
         MPC_UNROLL
         for (int half = 0; half < 2; half++)
             a.most[half] = -mpc_at_infinity(), a.sum[half] = 0.0f, a.seen[half] = false;
         mpc_at_load<MPC_AT_ROWS, bytes, F::size, Wide>(own_tile, q, first);
-        load(stream, k, v, 0);
+        load(stream, k, v, begin);
         mpc_copy_async_commit();
-        for (int at = 0, stage = 0; at < end; at += BN, stage ^= Stages - 1) {
+        for (int at = begin, stage = 0; at < end; at += BN, stage ^= Stages - 1) {
             char *now = stream + stage * 2 * part, *next = stream + (stage ^ (Stages - 1)) * 2 * part;
             mpc_copy_async_wait<0>();
             mpc_barrier(); /* what was read of the other stage is done with */
@@ -408,12 +434,12 @@ template <class M, class Y, int DP, int BN, int Stages, bool Causal, bool Mask, 
             if (Stages == 1 && at + BN < end) load(next, k, v, at + BN);
             if (Stages == 1) mpc_copy_async_commit();
         }
-        finish(a, p, n, batch, head, row0);
+        finish(a, p, n, m, batch, head, row0);
     }
 };
 
 /* --- backward, first: delta[b,h,t] = sum(dy y), 8 lanes a row. Y is F or f32. p: y, dy, delta. n: as forward, dy's
- * strides at 14. --- */
+ * strides at 17. --- */
 template <class Y, class F> MPC_FN float mpc_at_dot16(const char *y, const char *dy, float sum) {
     enum { per_load = 16 / Y::size };
     const mpc_16 v = mpc_load16(dy);
@@ -432,7 +458,7 @@ MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units,
     const int64_t row = number < units ? number : units - 1; /* every lane stays for the sum */
     const int64_t i = row % n[1], head = row / n[1] % n[0], batch = row / n[1] / n[0];
     const char *y = (const char *)p[0] + ((batch * n[1] + i) * n[0] + head) * n[3] * Y::size;
-    const char *dy = (const char *)p[1] + (batch * n[14] + i * n[15] + head * n[16]) * F::size;
+    const char *dy = (const char *)p[1] + (batch * n[17] + i * n[18] + head * n[19]) * F::size;
     float sum = 0.0f;
     for (int c = mpc_thread() % lanes * step; c < (int)n[3]; c += lanes * step) {
         if (Wide) sum = mpc_at_dot16<Y, F>(y + c * Y::size, dy + c * F::size, sum);
@@ -443,11 +469,12 @@ MPC_FN void mpc_attention_delta(void *const *p, const int64_t *n, int64_t units,
     if (mpc_thread() % lanes == 0 && number < units) ((float *)p[2])[row] = sum;
 }
 
-/* --- backward. A block owns 64 keys and walks over queries, making dk and dv, or 64 queries and walks over keys,
- * making dq. Own tiles: k, v or q, dy; streamed: q, dy or k, v; both products and both updates are the same for the
- * two. p: q, k, v, dy, lse, delta, dq, dk, dv, mask. n: heads, t, s, d, batch * heads, strides of q, k, v, dy (batch,
- * row, head), of the mask; f: scale * log2(e), scale. First, Second: formats of dk and dv, or of dq. --- */
-template <class M, class First, class Second, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide, bool Keys>
+/* --- backward. A block owns 64 keys and walks over the queries of all heads that share them, making dk and dv, or 64
+ * queries and walks over keys, making dq. Own tiles: k, v or q, dy; streamed: q, dy or k, v; both products and both
+ * updates are the same for the two. p: q, k, v, dy, lse, delta, dq, dk, dv, mask. n: as forward, with dy's strides
+ * before the mask's; f: scale * log2(e), scale. First, Second: formats of dk and dv, or of dq. --- */
+template <class M, class First, class Second, int DP, int BN, int Stages, int Sight, bool Mask, bool Wide, bool Share,
+          bool Keys>
 struct mpc_attention_part {
     typedef typename M::format F;
     enum {
@@ -466,6 +493,27 @@ struct mpc_attention_part {
         mpc_at_side own[2], other[2];
         const float *lse, *delta; /* of this head */
     };
+    struct walk { /* over tiles of the streamed side, for one of `heads` heads after the other */
+        int at, begin, end, head, heads;
+    };
+    MPC_FN walk after(walk w) {
+        w.at += BN;
+        if (w.at >= w.end) w.at = w.begin, w.head++;
+        return w;
+    }
+    MPC_FN void open_queries(sides &s, void *const *p, const int64_t *n, int64_t batch, int64_t head) {
+        const int64_t row = (batch * n[0] + head) * n[1];
+        mpc_at_side *queries = Keys ? s.other : s.own;
+        queries[0] = mpc_at_open(p[0], n + 8, batch, head, n[1], n[3], F::size);
+        queries[1] = mpc_at_open(p[3], n + 17, batch, head, n[1], n[3], F::size);
+        s.lse = (const float *)p[4] + row;
+        s.delta = (const float *)p[5] + row;
+    }
+    MPC_FN void open_keys(sides &s, void *const *p, const int64_t *n, int64_t batch, int64_t head) {
+        mpc_at_side *keys = Keys ? s.own : s.other;
+        keys[0] = mpc_at_open(p[1], n + 11, batch, head, n[2], n[3], F::size);
+        keys[1] = mpc_at_open(p[2], n + 14, batch, head, n[2], n[3], F::size);
+    }
 
     MPC_FN void load(char *to, const sides &s, int first, int t) {
         mpc_at_load<BN, bytes, F::size, Wide>(to, s.other[0], first);
@@ -490,14 +538,17 @@ struct mpc_attention_part {
         }
     }
     MPC_FN void hide(float (*c)[4], float (*e)[4], const mpc_at_mask &m, int row0, int col0) {
-        const int end[2] = {Keys ? m.t : mpc_at_key_end<Causal>(m, row0),
-                            Keys ? m.t : mpc_at_key_end<Causal>(m, row0 + 8)};
-        const int begin[2] = {Keys ? mpc_at_query_begin<Causal>(m, row0) : 0,
-                              Keys ? mpc_at_query_begin<Causal>(m, row0 + 8) : 0};
+        int begin[2], end[2];
+        MPC_UNROLL
+        for (int half = 0; half < 2; half++) {
+            const int row = row0 + half * 8;
+            begin[half] = Keys ? mpc_at_query_begin<Sight>(m, row) : mpc_at_key_begin<Sight>(m, row);
+            end[half] = Keys ? mpc_at_query_end<Sight>(m, row) : mpc_at_key_end<Sight>(m, row);
+        }
         MPC_UNROLL
         for (int i = 0; i < N * 4; i++) {
             const int half = (i >> 1) & 1, row = row0 + half * 8, col = col0 + (i >> 2) * 8 + (i & 1);
-            const bool sees = Mask ? mpc_at_sees<Causal, Mask>(m, Keys ? col : row, Keys ? row : col)
+            const bool sees = Mask ? mpc_at_sees<Sight, Mask>(m, Keys ? col : row, Keys ? row : col)
                                    : col >= begin[half] && col < end[half];
             if (!sees) c[i >> 2][i & 3] = e[i >> 2][i & 3] = 0.0f;
         }
@@ -510,31 +561,27 @@ struct mpc_attention_part {
         M::template scores<N, DP>(c, mine, now);
         M::template scores<N, DP>(e, mine + own, now + part);
         differentiate(a, c, e, now, f);
-        const bool border = Keys ? first + BN > m.t || (Causal && first < row0 + 15)
-                                 : first + BN > m.s || (Causal && first + BN - 1 > row0);
-        if (Mask || border) hide(c, e, m, row0 + (mpc_at_lane() >> 2), first + (mpc_at_lane() & 3) * 2);
+        if (Mask || mpc_at_is_border<Sight, Keys>(m, row0, 16, first, BN))
+            hide(c, e, m, row0 + (mpc_at_lane() >> 2), first + (mpc_at_lane() & 3) * 2);
         if (Keys) M::template update<N, DP>(a.second_out, c, now + part);
         M::template update<N, DP>(a.first_out, e, now);
     }
     MPC_FN void run(void *const *p, const int64_t *n, const float *f, int block) {
-        const int both = (int)n[4], order = block / both, t = (int)n[1], s = (int)n[2], mine = Keys ? s : t,
-                  others = Keys ? t : s;
+        const int t = (int)n[1], s = (int)n[2], mine = Keys ? s : t, share = Share ? (int)n[5] : 1;
+        const int heads = (int)n[0] / (Keys ? share : 1), both = (int)n[4] / (Keys ? share : 1), order = block / both;
         const int tiles = (mine + MPC_AT_ROWS - 1) / MPC_AT_ROWS, warp = mpc_thread() >> 5;
         const int first = (Keys ? order : tiles - 1 - order) * MPC_AT_ROWS, row0 = first + warp * 16;
-        const int64_t batch = block % both / n[0], head = block % both % n[0];
-        const mpc_at_side q = mpc_at_open(p[0], n + 5, batch, head, t, n[3], F::size),
-                          k = mpc_at_open(p[1], n + 8, batch, head, s, n[3], F::size);
-        const mpc_at_side v = mpc_at_open(p[2], n + 11, batch, head, s, n[3], F::size),
-                          dy = mpc_at_open(p[3], n + 14, batch, head, t, n[3], F::size);
-        const int64_t row = (batch * n[0] + head) * n[1];
-        const sides side = {{Keys ? k : q, Keys ? v : dy},
-                            {Keys ? q : k, Keys ? dy : v},
-                            (const float *)p[4] + row,
-                            (const float *)p[5] + row};
-        const mpc_at_mask m = mpc_at_open_mask(p[9], n + 17, batch, head, n);
+        const int64_t batch = block % both / heads, head = block % both % heads, head0 = Keys ? head * share : head;
+        sides side;
+        open_queries(side, p, n, batch, head0);
+        open_keys(side, p, n, batch, Keys ? head : head / share);
+        mpc_at_mask m = mpc_at_open_mask(p[9], n + 20, batch, head0, n);
         char *own_tile = mpc_shared(), *stream = own_tile + 2 * own;
-        const int begin = Keys && Causal ? first / BN * BN : 0,
-                  end = !Keys && Causal && first + MPC_AT_ROWS < s ? first + MPC_AT_ROWS : others;
+        const int last = mpc_at_min(first + MPC_AT_ROWS, mine) - 1;
+        walk now;
+        now.begin = (Keys ? mpc_at_query_begin<Sight>(m, first) : mpc_at_key_begin<Sight>(m, first)) / BN * BN;
+        now.end = Keys ? mpc_at_query_end<Sight>(m, last) : mpc_at_key_end<Sight>(m, last);
+        now.at = now.begin, now.head = 0, now.heads = now.begin >= now.end ? 0 : Keys ? share : 1;
         mpc_attention_part a;
         mpc_at_clear<D>(a.first_out);
         if (Keys) mpc_at_clear<D>(a.second_out);
@@ -546,26 +593,32 @@ struct mpc_attention_part {
         }
         mpc_at_load<MPC_AT_ROWS, bytes, F::size, Wide>(own_tile, side.own[0], first);
         mpc_at_load<MPC_AT_ROWS, bytes, F::size, Wide>(own_tile + own, side.own[1], first);
-        load(stream, side, begin, t);
+        load(stream, side, now.begin, t);
         mpc_copy_async_commit();
-        for (int at = begin, stage = 0; at < end; at += BN, stage ^= Stages - 1) {
-            char *now = stream + stage * stage_bytes, *next = stream + (stage ^ (Stages - 1)) * stage_bytes;
+        for (int stage = 0; now.head < now.heads; stage ^= Stages - 1) {
+            char *here = stream + stage * stage_bytes, *there = stream + (stage ^ (Stages - 1)) * stage_bytes;
+            const walk next = after(now);
+            const bool more = next.head < next.heads;
             mpc_copy_async_wait<0>();
             mpc_barrier();
-            if (Stages > 1 && at + BN < end) load(next, side, at + BN, t);
+            if (Share && Keys && more && next.head != now.head) open_queries(side, p, n, batch, head0 + next.head);
+            if (Stages > 1 && more) load(there, side, next.at, t);
             if (Stages > 1) mpc_copy_async_commit();
-            tile(a, own_tile + warp * 16 * pitch, now, m, row0, at, f);
+            if (Share && Keys && Mask) m = mpc_at_open_mask(p[9], n + 20, batch, head0 + now.head, n);
+            tile(a, own_tile + warp * 16 * pitch, here, m, row0, now.at, f);
             if (Stages == 1) mpc_barrier();
-            if (Stages == 1 && at + BN < end) load(next, side, at + BN, t);
+            if (Stages == 1 && more) load(there, side, next.at, t);
             if (Stages == 1) mpc_copy_async_commit();
+            now = next;
         }
-        mpc_at_store<First, D, Wide>(p[Keys ? 7 : 6], n, batch, head, mine, row0, a.first_out);
-        if (Keys) mpc_at_store<Second, D, Wide>(p[8], n, batch, head, mine, row0, a.second_out);
+        mpc_at_store<First, D, Wide>(p[Keys ? 7 : 6], heads, n[3], batch, head, mine, row0, a.first_out);
+        if (Keys) mpc_at_store<Second, D, Wide>(p[8], heads, n[3], batch, head, mine, row0, a.second_out);
     }
 };
-template <class M, class DQ, class DK, class DV, int DP, int BN, int Stages, bool Causal, bool Mask, bool Wide>
+template <class M, class DQ, class DK, class DV, int DP, int BN, int Stages, int Sight, bool Mask, bool Wide, bool Share>
 MPC_FN void mpc_attention_grad(void *const *p, const int64_t *n, const float *f, int block) {
-    const int keys = (int)((n[2] + MPC_AT_ROWS - 1) / MPC_AT_ROWS) * (int)n[4];
-    if (block < keys) mpc_attention_part<M, DK, DV, DP, BN, Stages, Causal, Mask, Wide, true>::run(p, n, f, block);
-    else mpc_attention_part<M, DQ, DQ, DP, BN, Stages, Causal, Mask, Wide, false>::run(p, n, f, block - keys);
+    const int share = Share ? (int)n[5] : 1;
+    const int keys = (int)((n[2] + MPC_AT_ROWS - 1) / MPC_AT_ROWS) * ((int)n[4] / share);
+    if (block < keys) mpc_attention_part<M, DK, DV, DP, BN, Stages, Sight, Mask, Wide, Share, true>::run(p, n, f, block);
+    else mpc_attention_part<M, DQ, DQ, DP, BN, Stages, Sight, Mask, Wide, Share, false>::run(p, n, f, block - keys);
 }

@@ -1,5 +1,5 @@
-/* Attention in CUDA: chooses one instance of the templates in attention.h by format, head size, causality, mask and
- * alignment; every extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query, to
+/* Attention in CUDA: chooses one instance of the templates in attention.h by format, head size, what a query sees, mask
+ * and alignment; every extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query, to
  * the workspace, then all three gradients. Which nodes come here at all is decided by expand{keep=attention}
  * (mpc_attention_fuses). */
 #include "codegen/cg.h"
@@ -15,11 +15,14 @@ typedef struct side { /* q, k, v, dy: [b, rows, h, d] */
 typedef struct attention {
     const char *math, *format; /* template arguments */
     int64_t b, h, t, s, d;
+    int64_t share;         /* query heads that read one head of keys */
+    int64_t behind, ahead; /* of a band */
+    const char *sight;     /* template argument */
     uint32_t size;   /* bytes of an element */
     uint32_t padded; /* width of tiles */
     side sides[MOST_SIDES];
     uint32_t side_count;
-    bool causal, masked, wide, exact; /* exact: no tensor cores */
+    bool masked, wide, exact; /* exact: no tensor cores */
     mpc_pointer mask;
     int64_t mask_strides[4];
     float scale;
@@ -67,6 +70,17 @@ static void read_mask(mpc_cg *cg, mpc_value_id v, attention *a) {
         if (type->dims[i] != 1) a->mask_strides[4 - type->rank + i] = dense.strides[i];
 }
 
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* A window that hides nothing is none. */
+static void read_sight(const mpc_cg *cg, const mpc_node *n, attention *a) {
+    int64_t window = mpc_attr_int(cg->g, n, "window"), longest = a->t > a->s ? a->t : a->s;
+    bool causal = mpc_attr_bool(cg->g, n, "causal"), band = window > 0 && window < longest;
+    a->sight = band ? "MPC_AT_BAND" : causal ? "MPC_AT_CAUSAL" : "MPC_AT_ALL";
+    a->behind = band ? window - 1 : longest;
+    a->ahead = causal ? 0 : a->behind;
+}
+
 static bool read_attention(mpc_cg *cg, const mpc_node *n, attention *a) {
     const mpc_graph *g = cg->g;
     bool backward = n->op == MPC_OP_attention_grad;
@@ -78,11 +92,13 @@ static bool read_attention(mpc_cg *cg, const mpc_node *n, attention *a) {
                     mpc_format_get(q->format)->name, (long long)a->d, mpc_value_name(g, mpc_result(n, 0)));
         return false;
     }
-    a->s = mpc_value_type(g, mpc_operand(g, n, 1))->dims[1];
+    const int64_t *k = mpc_value_type(g, mpc_operand(g, n, 1))->dims;
+    a->s = k[1];
+    a->share = k[2] > 0 ? a->h / k[2] : 1;
+    read_sight(cg, n, a);
     a->math = row->math, a->format = row->name, a->exact = row->format == MPC_FMT_f32 && row->compute == MPC_FMT_none;
     a->size = mpc_format_get(q->format)->bytes;
     a->padded = ((uint32_t)a->d + 31) / 32 * 32;
-    a->causal = mpc_attr_bool(g, n, "causal");
     a->scale = (float)mpc_attr_float(g, n, "scale");
     a->wide = a->d % 2 == 0; /* results are stored by pairs */
     a->side_count = backward ? 4 : 3;
@@ -103,7 +119,7 @@ static const char *format_name(const mpc_cg *cg, mpc_value_id v) {
 static int64_t tiles(int64_t rows) { return (rows + ROWS - 1) / ROWS; }
 
 static void add_ints(const attention *a, mpc_cg_args *args) {
-    const int64_t extents[] = {a->h, a->t, a->s, a->d, a->b * a->h};
+    const int64_t extents[] = {a->h, a->t, a->s, a->d, a->b * a->h, a->share, a->behind, a->ahead};
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) mpc_cg_add_int(args, extents[i]);
     for (uint32_t i = 0; i < a->side_count; i++)
         for (uint32_t k = 0; k < 3; k++) mpc_cg_add_int(args, a->sides[i].strides[k]);
@@ -138,8 +154,10 @@ static uint32_t add_kernel(mpc_cg *cg, const attention *a, const char *body, con
     return mpc_cg_add_cuda_kernel(cg, body, args, &(mpc_cg_cuda_shape){THREADS, s->shared_bytes, !a->exact, note});
 }
 
+/* Of the triangle of a causal one half, of a band its width. */
 static double work_of(const attention *a, double products) {
-    return products * 2.0 * (double)(a->b * a->h * a->t) * (double)(a->s * a->d) / (a->causal ? 2 : 1);
+    double seen = a->ahead == 0 && a->behind >= a->t ? (double)a->s / 2 : (double)smaller(a->s, a->behind + a->ahead + 1);
+    return products * 2.0 * (double)(a->b * a->h * a->t) * seen * (double)a->d;
 }
 
 static double bytes_of(const mpc_cg *cg, const mpc_node *n) {
@@ -170,7 +188,7 @@ static void emit_forward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     add_ints(a, &args);
     mpc_cg_add_float(&args, (float)((double)a->scale * 1.4426950408889634));
     mpc_str_printf(&body, "    mpc_attention<%s, %s, %u, %u, %u, %s, %s, %s>::run(p, n, f, block);\n", a->math,
-                   format_name(cg, mpc_result(n, 0)), a->padded, s.rows, s.stages, word(a->causal), word(a->masked),
+                   format_name(cg, mpc_result(n, 0)), a->padded, s.rows, s.stages, a->sight, word(a->masked),
                    word(a->wide));
     if (body.failed) mpc_cg_no_memory(cg);
     add_launch(cg, a, n, add_kernel(cg, a, mpc_str_cstr(&body), &args, &s), &args);
@@ -208,8 +226,9 @@ static void emit_delta(mpc_cg *cg, const attention *a, const mpc_node *n, mpc_po
 
 static void emit_backward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     shape s = backward_shape(a);
-    mpc_cg_args args = {.units = a->b * a->h * (a->t + a->s),
-                        .blocks = (uint32_t)(a->b * a->h * (tiles(a->t) + tiles(a->s)))};
+    int64_t key_heads = a->h / a->share;
+    mpc_cg_args args = {.units = a->b * (a->h * a->t + key_heads * a->s),
+                        .blocks = (uint32_t)(a->b * (a->h * tiles(a->t) + key_heads * tiles(a->s)))};
     mpc_str body = {0};
     cg->workspace_used = 0;
     mpc_pointer delta = mpc_cg_workspace(cg, (uint64_t)(a->b * a->h * a->t) * sizeof(float));
@@ -224,8 +243,8 @@ static void emit_backward(mpc_cg *cg, const attention *a, const mpc_node *n) {
     mpc_cg_add_float(&args, a->scale);
     mpc_str_printf(&body, "    mpc_attention_grad<%s", a->math);
     for (uint32_t r = 0; r < 3; r++) mpc_str_printf(&body, ", %s", format_name(cg, mpc_result(n, r)));
-    mpc_str_printf(&body, ", %u, %u, %u, %s, %s, %s>(p, n, f, block);\n", a->padded, s.rows, s.stages, word(a->causal),
-                   word(a->masked), word(a->wide));
+    mpc_str_printf(&body, ", %u, %u, %u, %s, %s, %s, %s>(p, n, f, block);\n", a->padded, s.rows, s.stages, a->sight,
+                   word(a->masked), word(a->wide), word(a->share > 1));
     if (body.failed) mpc_cg_no_memory(cg);
     add_launch(cg, a, n, add_kernel(cg, a, mpc_str_cstr(&body), &args, &s), &args);
     mpc_str_free(&body);

@@ -1,5 +1,5 @@
-/* Attention: q, y, dy [b,t,h,d], k, v [b,s,h,d], mask broadcast to [b,h,t,s]. Scores are made one query at a time.
- * Masking is a choice of which keys are visited, so a query that sees nothing gets zeros, a log-sum-exp of -inf, and
+/* Attention: q, y, dy [b,t,h,d], k, v [b,s,kv,d], mask broadcast to [b,h,t,s]. Scores are made one query at a time.
+ * Causality, window and mask are a choice of which keys are visited, so a query that sees nothing gets zeros, a log-sum-exp of -inf, and
  * zero gradients, without a special value. */
 #include <math.h>
 
@@ -7,8 +7,9 @@
 #include "ir/rules.h"
 
 typedef struct attention {
-    int64_t b, t, s, h, d;
+    int64_t b, t, s, h, kv, d;
     bool causal;
+    int64_t window; /* 0: none */
     double scale;
     const double *mask; /* NULL: all visible */
     int64_t mask_strides[4];
@@ -30,7 +31,10 @@ static void read_mask(attention *a, const mpc_tensor *mask) {
 
 static attention read_attention(const mpc_eval *e, uint32_t mask_operand) {
     const int64_t *q = e->operands[0].type.dims;
-    attention a = {.b = q[0], .t = q[1], .s = e->operands[1].type.dims[1], .h = q[2], .d = q[3]};
+    attention a = {.b = q[0], .t = q[1], .h = q[2], .d = q[3]};
+    a.s = e->operands[1].type.dims[1];
+    a.kv = e->operands[1].type.dims[2];
+    a.window = mpc_attr_int(e->graph, e->node, "window");
     a.causal = mpc_attr_bool(e->graph, e->node, "causal");
     a.scale = mpc_attr_float(e->graph, e->node, "scale");
     a.rounded = e->exact ? e->operands[2].type.format : MPC_FMT_none;
@@ -39,11 +43,14 @@ static attention read_attention(const mpc_eval *e, uint32_t mask_operand) {
 }
 
 static int64_t query_at(const attention *a, query at) { return ((at.b * a->t + at.i) * a->h + at.h) * a->d; }
-static int64_t key_at(const attention *a, query at, int64_t j) { return ((at.b * a->s + j) * a->h + at.h) * a->d; }
+static int64_t key_at(const attention *a, query at, int64_t j) {
+    return ((at.b * a->s + j) * a->kv + at.h / (a->h / a->kv)) * a->d;
+}
 static int64_t lse_at(const attention *a, query at) { return (at.b * a->h + at.h) * a->t + at.i; }
 
 static bool visible(const attention *a, query at, int64_t j) {
-    if (a->causal && j > at.i) return false;
+    int64_t distance = j > at.i ? j - at.i : at.i - j;
+    if ((a->causal && j > at.i) || (a->window > 0 && distance >= a->window)) return false;
     const int64_t *s = a->mask_strides;
     return a->mask == NULL || a->mask[at.b * s[0] + at.h * s[1] + at.i * s[2] + j * s[3]] != 0;
 }

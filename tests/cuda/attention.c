@@ -1,5 +1,5 @@
 /* Fused attention on the cuda device, forward and backward, against the f64 evaluation of the same nodes: formats,
- * causality, masks and rows that see nothing, head sizes, odd lengths, operands read in place, values that are not
+ * causality, windows, heads that share keys, masks and rows that see nothing, head sizes, odd lengths, operands read in place, values that are not
  * finite. All cases are one program. Skipped without a GPU. */
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@ typedef struct test_case {
     packing packed;
     twist twist;
     int64_t b, t, s, h, d;
+    int64_t share, window; /* query heads that read one head of keys; 0: no window */
 } test_case;
 
 #define BF16 MPC_FMT_bf16, false
@@ -32,22 +33,31 @@ typedef struct test_case {
 #define F32 MPC_FMT_f32, false
 #define TF32 MPC_FMT_f32, true
 static const test_case cases[] = {
-    {BF16, false, NO_MASK, DENSE, WIDENED, 2, 70, 131, 2, 64},
-    {BF16, true, NO_MASK, PACKED, PLAIN, 2, 130, 130, 2, 64},
-    {BF16, true, FULL_MASK, DENSE, PLAIN, 2, 67, 67, 2, 32},
-    {BF16, true, NO_MASK, DENSE, PLAIN, 1, 65, 65, 2, 128},
-    {BF16, false, KEY_MASK, DENSE, PLAIN, 2, 33, 97, 1, 96},
-    {BF16, true, NO_MASK, PACKED, PLAIN, 1, 19, 19, 3, 20},
-    {BF16, true, NO_MASK, DENSE, TWINS, 3, 70, 70, 2, 128},
-    {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 70, 70, 1, 128},
-    {F16, true, NO_MASK, DENSE, PLAIN, 1, 81, 81, 2, 64},
-    {F16, false, FULL_MASK, DENSE, WIDENED, 1, 9, 70, 2, 40},
-    {F16, false, FULL_MASK, DENSE, INF_QUERY, 1, 9, 70, 2, 40},
-    {F32, true, NO_MASK, PACKED, PLAIN, 1, 40, 40, 2, 32},
-    {F32, false, FULL_MASK, DENSE, PLAIN, 2, 21, 70, 2, 7},
-    {F32, true, NO_MASK, DENSE, PLAIN, 1, 35, 35, 1, 128},
-    {TF32, true, KEY_MASK, DENSE, PLAIN, 2, 66, 66, 1, 48},
-    {BF16, false, NO_MASK, DENSE, PLAIN, 1, 1, 1, 1, 1},
+    {BF16, false, NO_MASK, DENSE, WIDENED, 2, 70, 131, 2, 64, 1, 0},
+    {BF16, true, NO_MASK, PACKED, PLAIN, 2, 130, 130, 2, 64, 1, 0},
+    {BF16, true, FULL_MASK, DENSE, PLAIN, 2, 67, 67, 2, 32, 1, 0},
+    {BF16, true, NO_MASK, DENSE, PLAIN, 1, 65, 65, 2, 128, 1, 0},
+    {BF16, false, KEY_MASK, DENSE, PLAIN, 2, 33, 97, 1, 96, 1, 0},
+    {BF16, true, NO_MASK, PACKED, PLAIN, 1, 19, 19, 3, 20, 1, 0},
+    {BF16, true, NO_MASK, DENSE, TWINS, 3, 70, 70, 2, 128, 1, 0},
+    {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 70, 70, 1, 128, 1, 0},
+    {F16, true, NO_MASK, DENSE, PLAIN, 1, 81, 81, 2, 64, 1, 0},
+    {F16, false, FULL_MASK, DENSE, WIDENED, 1, 9, 70, 2, 40, 1, 0},
+    {F16, false, FULL_MASK, DENSE, INF_QUERY, 1, 9, 70, 2, 40, 1, 0},
+    {F32, true, NO_MASK, PACKED, PLAIN, 1, 40, 40, 2, 32, 1, 0},
+    {F32, false, FULL_MASK, DENSE, PLAIN, 2, 21, 70, 2, 7, 1, 0},
+    {F32, true, NO_MASK, DENSE, PLAIN, 1, 35, 35, 1, 128, 1, 0},
+    {TF32, true, KEY_MASK, DENSE, PLAIN, 2, 66, 66, 1, 48, 1, 0},
+    {BF16, false, NO_MASK, DENSE, PLAIN, 1, 1, 1, 1, 1, 1, 0},
+    {BF16, true, NO_MASK, DENSE, PLAIN, 2, 200, 200, 4, 64, 2, 0},
+    {BF16, true, NO_MASK, DENSE, PLAIN, 1, 300, 300, 2, 32, 1, 50}, /* whole tiles are out of sight */
+    {BF16, false, NO_MASK, DENSE, WIDENED, 1, 150, 270, 6, 96, 3, 33},
+    {F16, true, FULL_MASK, DENSE, PLAIN, 2, 90, 90, 4, 40, 4, 17},
+    {F16, false, NO_MASK, DENSE, PLAIN, 1, 260, 70, 2, 32, 2, 64}, /* the last queries see no key */
+    {F32, false, KEY_MASK, DENSE, PLAIN, 2, 70, 131, 4, 20, 2, 0},
+    {F32, true, NO_MASK, DENSE, PLAIN, 1, 100, 100, 2, 128, 2, 2},
+    {TF32, false, NO_MASK, DENSE, PLAIN, 1, 130, 130, 2, 48, 2, 70},
+    {BF16, true, NO_MASK, DENSE, NAN_QUERY, 1, 140, 140, 2, 64, 2, 9},
 };
 enum { CASES = sizeof cases / sizeof *cases, MOST_INPUTS = 5 };
 
@@ -62,8 +72,10 @@ static void add_input(text *o, const char *name, size_t i, const char *type, con
                    (long long)dims[0], (long long)dims[1], (long long)dims[2], (long long)dims[3]);
 }
 
+static int64_t key_heads(const test_case *c) { return c->h / c->share; }
+
 static void add_operands(text *o, const test_case *c, size_t i, const char *type) {
-    int64_t queries[] = {c->b, c->t, c->h, c->d}, keys[] = {c->b, c->s, c->h, c->d},
+    int64_t queries[] = {c->b, c->t, c->h, c->d}, keys[] = {c->b, c->s, key_heads(c), c->d},
             all[] = {c->b, c->t, 3 * c->h, c->d};
     int64_t mask[] = {c->b, c->mask == FULL_MASK ? c->h : 1, c->mask == FULL_MASK ? c->t : 1, c->s};
     if (c->packed == PACKED) add_input(o, "x", i, type, all);
@@ -86,10 +98,10 @@ static void add_case(text *o, const test_case *c, size_t i) {
     if (c->mask != NO_MASK) snprintf(mask, sizeof mask, ", %%m%zu", i);
     snprintf(shape, sizeof shape, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->t, (long long)c->h,
              (long long)c->d);
-    snprintf(keys, sizeof keys, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->s, (long long)c->h,
-             (long long)c->d);
-    snprintf(attrs, sizeof attrs, "{causal=%s scale=%.9g%s}", c->causal ? "true" : "false", 1 / sqrt((double)c->d),
-             c->tf32 ? " prec=tf32" : "");
+    snprintf(keys, sizeof keys, "%s[%lld,%lld,%lld,%lld]", type, (long long)c->b, (long long)c->s,
+             (long long)key_heads(c), (long long)c->d);
+    snprintf(attrs, sizeof attrs, "{causal=%s window=%lld scale=%.9g%s}", c->causal ? "true" : "false",
+             (long long)c->window, 1 / sqrt((double)c->d), c->tf32 ? " prec=tf32" : "");
     mpc_str_printf(&o->body, "  %%y%zu, %%l%zu = attention(%%q%zu, %%k%zu, %%v%zu%s) %s : %s, f32[%lld,%lld,%lld]\n", i,
                    i, i, i, i, mask, attrs, shape, (long long)c->b, (long long)c->h, (long long)c->t);
     mpc_str_printf(&o->body,

@@ -276,6 +276,31 @@ static void causal_attention_sees_the_past(void) {
     end(&c);
 }
 
+static void windowed_attention_sees_what_is_near(void) {
+    for (int causal = 0; causal < 2; causal++) {
+        call c = begin(MPC_OP_attention);
+        operand(&c, MPC_FMT_f32, DIMS(1, 4, 1, 1)); /* q = 0: equal weights */
+        operand(&c, MPC_FMT_f32, DIMS(1, 4, 1, 1));
+        values(&c, MPC_FMT_f32, DIMS(1, 4, 1, 1), VALUES(2, 4, 9, 20));
+        attr(&c, MPC_A_FLOAT("scale", 1));
+        attr(&c, MPC_A_INT("window", 2));
+        attr(&c, MPC_A_BOOL("causal", causal == 1));
+        if (causal) expect_near("itself and the one before", run(&c), VALUES(2, 3, 6.5, 14.5), 4, 1e-6);
+        else expect_near("one on each side", run(&c), VALUES(3, 5, 11, 14.5), 4, 1e-6);
+        end(&c);
+    }
+}
+
+static void query_heads_share_heads_of_keys(void) { /* heads 0, 1 read the first, 2, 3 the second */
+    call c = begin(MPC_OP_attention);
+    operand(&c, MPC_FMT_f32, DIMS(1, 1, 4, 1));
+    operand(&c, MPC_FMT_f32, DIMS(1, 2, 2, 1));
+    values(&c, MPC_FMT_f32, DIMS(1, 2, 2, 1), VALUES(1, 10, 3, 30));
+    attr(&c, MPC_A_FLOAT("scale", 1));
+    expect_near("means of two keys", run(&c), VALUES(2, 2, 20, 20), 4, 1e-6);
+    end(&c);
+}
+
 static void fully_masked_attention_row_is_zero(void) {
     call c = begin(MPC_OP_attention);
     values(&c, MPC_FMT_f32, DIMS(1, 2, 1, 1), VALUES(1, 1));
@@ -410,6 +435,8 @@ int main(void) {
     batch_norm_keeps_unbiased_variance();
     layer_norm_of_a_large_offset();
     causal_attention_sees_the_past();
+    windowed_attention_sees_what_is_near();
+    query_heads_share_heads_of_keys();
     fully_masked_attention_row_is_zero();
     concat_joins_to_the_widest();
     selection_is_not_arithmetic();
