@@ -62,6 +62,7 @@ void fe_elab_deinit(fe_elab *e) {
     mpc_array_free(&e->params);
     mpc_array_free(&e->fields);
     mpc_array_free(&e->losses);
+    mpc_array_free(&e->claims);
     mpc_str_free(&e->scratch);
     mpc_arena_destroy(e->arena);
     e->m->diag.chain = NULL;
@@ -109,6 +110,7 @@ static void run_model(fe_elab *e) {
         e->failed = true;
         return;
     }
+    fe_read_claims(e);
     fe_map_inputs(e);
     fe_run_body(e, &e->m->item->other);
     fe_finish_losses(e);
@@ -116,6 +118,7 @@ static void run_model(fe_elab *e) {
     fe_check_layers(e, e->frame);
     fe_warn_unused(e, 0);
     fe_check_selectors(e);
+    fe_check_claims(e);
     if (!e->d->errors) bind_nexts(e);
 }
 

@@ -58,11 +58,6 @@ static double eval_weight(fe_elab *e, const fe_ast *weight) {
 }
 
 void fe_run_loss(fe_elab *e, const fe_ast *at) {
-    if (at->list.count) {
-        fe_error(e->d, "E009", at->list.first->span,
-                 "`trains` is not supported yet: a loss trains every parameter it reaches");
-        return;
-    }
     const char *name = fe_statement_name(at);
     fe_value elements = e->phase == MPC_PHASE_PREDICT ? FE_POISONED : eval_elements(e, at, name);
     if (elements.kind != FE_TENSOR) return;
@@ -77,25 +72,41 @@ void fe_run_loss(fe_elab *e, const fe_ast *at) {
     fe_op o = fe_op_begin(e, at, MPC_OP_loss_mean, fe_format(e, "loss.%s", name ? name : "loss"));
     fe_op_in(&o, elements);
     if (mask.kind == FE_TENSOR) fe_op_in(&o, mask);
-    fe_loss loss = {.at = at, .name = name, .weight = eval_weight(e, at->kid[2])};
+    fe_loss loss = {.at = at, .name = name, .weight = eval_weight(e, at->kid[2]), .group = fe_group_of_loss(e, at)};
     loss.mean = fe_op_end(&o);
     loss.count = fe_other_result(e, loss.mean, 1);
     if (loss.mean.kind == FE_TENSOR && !mpc_array_push(&e->losses, loss)) fe_no_memory_value(e);
 }
 
-void fe_finish_losses(fe_elab *e) {
-    if (e->phase == MPC_PHASE_PREDICT || e->d->errors || e->failed) return;
-    fe_value total = FE_POISONED;
+/* What the parameters of one group descend: its losses, weighted, and the count of its first one. */
+static void build_group(fe_elab *e, uint32_t group, const fe_value *parts) {
+    fe_value total = FE_POISONED, count = FE_POISONED;
+    const char *name = fe_format(e, "group.%u", group);
     for (size_t i = 0; i < e->losses.count; i++) {
         const fe_loss *l = &e->losses.data[i];
-        fe_value part = l->mean;
-        if (l->weight != 1) part = fe_binary(e, l->at, "*", part, fe_float(l->weight), "loss.weighted");
-        total = i == 0 ? part : fe_binary(e, l->at, "+", total, part, "loss.total");
+        if (l->group != group) continue;
+        if (count.kind == FE_POISON) count = l->count;
+        total = total.kind == FE_POISON ? parts[i] : fe_binary(e, l->at, "+", total, parts[i], name);
+    }
+    if (total.kind != FE_TENSOR || count.kind != FE_TENSOR) return;
+    mpc_build_output(e->b, name, total.t->id);
+    mpc_build_output(e->b, fe_format(e, "%s.count", name), count.t->id);
+}
+
+void fe_finish_losses(fe_elab *e) {
+    if (e->phase == MPC_PHASE_PREDICT || e->d->errors || e->failed) return;
+    fe_value total = FE_POISONED, *parts = fe_alloc(e, (e->losses.count + 1) * sizeof *parts);
+    for (size_t i = 0; parts && i < e->losses.count; i++) {
+        const fe_loss *l = &e->losses.data[i];
+        parts[i] = l->mean;
+        if (l->weight != 1) parts[i] = fe_binary(e, l->at, "*", l->mean, fe_float(l->weight), "loss.weighted");
+        total = i == 0 ? parts[i] : fe_binary(e, l->at, "+", total, parts[i], "loss.total");
         if (total.kind != FE_TENSOR || l->count.kind != FE_TENSOR) return;
         mpc_build_output(e->b, fe_format(e, "loss.%s", l->name), l->mean.t->id);
         mpc_build_output(e->b, fe_format(e, "count.%s", l->name), l->count.t->id);
     }
     if (total.kind != FE_TENSOR) return;
+    for (uint32_t k = 1; k <= e->groups && e->phase == MPC_PHASE_TRAIN; k++) build_group(e, k, parts);
     mpc_build_output(e->b, "loss", total.t->id);
     mpc_build_output(e->b, "count", e->losses.data[0].count.t->id);
 }

@@ -192,12 +192,13 @@ fe_value fe_make_param(fe_call *c, const char *suffix, uint32_t rank, const int6
         return FE_POISONED;
     }
     resolved r = resolve(e, path, init);
+    uint32_t group = r.frozen ? 0 : fe_group_of_parameter(e, path, c->at->span);
     concrete k = concrete_init(r.init, rank, dims);
     mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"), MPC_A_BOOL("trainable", !r.frozen),
                             MPC_A_STR("init", k.kind),  MPC_A_FLOAT("a", k.a),
                             MPC_A_FLOAT("b", k.b),      MPC_A_FLOAT("decay", r.decay),
-                            MPC_A_FLOAT("lr", r.lr)};
-    fe_param p = {.path = path, .frozen = r.frozen};
+                            MPC_A_FLOAT("lr", r.lr),    MPC_A_INT("group", group)};
+    fe_param p = {.path = path, .frozen = r.frozen, .group = group};
     p.value = build_state(c, path, mpc_type_make(e->ctx, MPC_FMT_f32, rank, dims), attrs, sizeof attrs / sizeof *attrs);
     return remember(c, p);
 }

@@ -74,10 +74,10 @@ mpc_graph *fe_prune(fe_elab *e, const mpc_graph *g) {
     return mpc_builder_finish(b);
 }
 
-/* Marks what a gradient can reach, walking back from the loss. */
-static bool *reached(fe_elab *e, const mpc_graph *g) {
+/* Marks what a gradient can reach, walking back from the loss, or that of one group. */
+static bool *reached(fe_elab *e, const mpc_graph *g, uint32_t group) {
     bool *grad = fe_alloc(e, g->value_count + 1);
-    mpc_value_id loss = mpc_graph_find_output(g, "loss");
+    mpc_value_id loss = mpc_graph_find_output(g, group ? fe_format(e, "group.%u", group) : "loss");
     if (!grad || loss == MPC_NONE) return NULL;
     grad[loss] = true;
     for (uint32_t i = g->node_count; i-- > 0;) {
@@ -90,19 +90,28 @@ static bool *reached(fe_elab *e, const mpc_graph *g) {
     return grad;
 }
 
+static void not_reached(fe_elab *e, const fe_param *p) {
+    const char *losses = p->group ? fe_group_text(e, p->group) : "";
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E046", p->span,
+                           p->group ? "no loss that trains the parameter `%s` reaches it: %s"
+                                    : "no loss reaches the parameter `%s`%s",
+                           p->path, losses);
+    fe_help(&r, "use its result, remove it, or freeze it: params { \"%s\" { freeze = true } }", p->path);
+    fe_send(&r);
+}
+
 void fe_check_reached(fe_elab *e, const mpc_graph *g) {
-    bool *grad = reached(e, g);
-    if (!grad) return;
     bool any = false, frozen = false;
-    for (size_t i = 0; i < e->params.count; i++) {
-        const fe_param *p = &e->params.data[i];
-        bool hit = grad[p->value.t->id];
-        any = any || (hit && !p->frozen);
-        frozen = frozen || p->frozen;
-        if (p->frozen || hit) continue;
-        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E046", p->span, "no loss reaches the parameter `%s`", p->path);
-        fe_help(&r, "use its result, remove it, or freeze it: params { \"%s\" { freeze = true } }", p->path);
-        fe_send(&r);
+    for (uint32_t k = 0; k <= e->groups; k++) {
+        bool *grad = reached(e, g, k);
+        if (!grad) return;
+        for (size_t i = 0; i < e->params.count; i++) {
+            const fe_param *p = &e->params.data[i];
+            bool hit = grad[p->value.t->id];
+            if (p->group == k) any = any || (hit && !p->frozen);
+            frozen = frozen || p->frozen;
+            if (!p->frozen && !hit && p->group == k) not_reached(e, p);
+        }
     }
     if (any || e->d->errors || !e->losses.count) return;
     mpc_span span = e->losses.data[0].at->span;

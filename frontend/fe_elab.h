@@ -44,6 +44,7 @@ typedef struct fe_param {
     mpc_span span;
     bool frozen; /* no gradient wanted */
     bool is_stat;
+    uint32_t group; /* of losses that train it; 0: no loss says what it trains */
     mpc_value_id latest; /* of a statistic: its newest value in this step */
 } fe_param;
 
@@ -62,7 +63,14 @@ typedef struct fe_loss {
     const char *name;
     fe_value mean, count;
     double weight;
+    uint32_t group; /* from 1, in the order of the file; 0: the loss doesn't say what it trains */
 } fe_loss;
+
+typedef struct fe_claim { /* one selector of a loss's `trains` */
+    const fe_ast *loss, *glob;
+    uint32_t group;
+    bool matched;
+} fe_claim;
 
 typedef struct fe_elab {
     mpc_model *m;
@@ -78,6 +86,8 @@ typedef struct fe_elab {
     mpc_map *param_index;
     MPC_ARRAY(fe_field) fields;
     MPC_ARRAY(fe_loss) losses;
+    MPC_ARRAY(fe_claim) claims; /* empty: every loss trains all it reaches */
+    uint32_t groups;            /* of losses that train the same */
     fe_value *consts; /* by index; kind FE_HOLE: not evaluated yet */
     bool *const_busy;
     mpc_map *streams;      /* how often a path drew random numbers */
@@ -269,6 +279,15 @@ void fe_run_loss(fe_elab *e, const fe_ast *at);
 void fe_run_metric(fe_elab *e, const fe_ast *at);
 void fe_run_output(fe_elab *e, const fe_ast *at);
 void fe_finish_losses(fe_elab *e);
+
+/* --- elab_trains.c --- */
+/* Reads the model's `trains`, which stand in its text, so that parameters know their group when they are made. */
+void fe_read_claims(fe_elab *e);
+uint32_t fe_group_of_loss(const fe_elab *e, const fe_ast *loss); /* 0: it trains what it reaches */
+/* Group of a parameter; an error when no loss or more than one trains it. */
+uint32_t fe_group_of_parameter(fe_elab *e, const char *path, mpc_span span);
+void fe_check_claims(fe_elab *e); /* selectors that match nothing */
+const char *fe_group_text(fe_elab *e, uint32_t group); /* names of its losses: "`d`, `r`" */
 
 /* --- elab_prune.c --- */
 mpc_graph *fe_prune(fe_elab *e, const mpc_graph *g);

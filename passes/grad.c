@@ -1,7 +1,8 @@
 /* Reverse-mode autodiff. The forward graph is copied, then its nodes are walked backwards once: a node whose result has
  * a gradient and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value
  * gets its gradient only when its producer is reached, because only then all its readers have contributed; until then
- * contributions are kept in a list. */
+ * contributions are kept in a list. Where losses say what they train there is one such walk for each group of losses, all
+ * from the same forward part and the same seed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,12 +28,20 @@ typedef struct backward {
     mpc_node_id node_count;             /* of the forward part */
     mpc_value_id *dresults, *doperands; /* room for the largest node */
     bool *wanted, *shared;
+    uint32_t value_count; /* of the forward part */
+    int64_t group;        /* of losses, that this walk is for; 0: all parameters, from output `loss` */
+    mpc_value_id seed;    /* loss.seed, shared by all walks; MPC_NONE: not built yet */
     bool each; /* every float value gets its gradient, as an output: inputs and frozen states, too */
 } backward;
 
 static bool is_trainable(const mpc_graph *g, const mpc_node *n) {
     return n->op == MPC_OP_state && mpc_attr_bool(g, n, "trainable") &&
            mpc_attr_format(g, n, "derived") == MPC_FMT_none;
+}
+
+/* Trainable, and moved by the gradient of this walk. */
+static bool is_target(const backward *bw, const mpc_graph *g, const mpc_node *n) {
+    return is_trainable(g, n) && (bw->group == 0 || mpc_attr_int(g, n, "group") == bw->group);
 }
 
 static bool any_operand_needed(const backward *bw, const mpc_graph *g, const mpc_node *n) {
@@ -51,7 +60,7 @@ static bool needs_expansion(const mpc_op *op) {
 /* Whether a gradient can come through: the forward walk that `wanted` rests on. */
 static bool passes_gradient(const backward *bw, const mpc_graph *g, const mpc_node *n) {
     const mpc_op *op = mpc_op_get(g->ctx, n->op);
-    if (is_trainable(g, n) || (bw->each && n->op == MPC_OP_state)) return true;
+    if (is_target(bw, g, n) || (bw->each && n->op == MPC_OP_state)) return true;
     if ((op->flags & MPC_OPF_NO_GRAD) != 0 || (op->grad == NULL && !needs_expansion(op))) return false;
     return any_operand_needed(bw, g, n);
 }
@@ -92,16 +101,15 @@ static bool alloc_values(backward *bw, uint32_t count) {
     return bw->values != NULL;
 }
 
-/* Tables over the forward part as it stands in the new graph. */
+/* Room for the walks over the forward part as it stands in the new graph. */
 static bool prepare(backward *bw) {
     const mpc_graph *g = mpc_builder_graph(bw->rw.b);
     uint32_t widest = 1;
-    if (mpc_builder_failed(bw->rw.b) || !alloc_values(bw, g->value_count)) return false;
+    if (mpc_builder_failed(bw->rw.b)) return false;
     bw->node_count = g->node_count;
-    mark_inputs(bw, g);
+    bw->value_count = g->value_count;
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
-        mark_needed(bw, g, id);
         if (n->operand_count > widest) widest = n->operand_count;
         if (n->result_count > widest) widest = n->result_count;
     }
@@ -228,7 +236,7 @@ static void finish_state(backward *bw, mpc_node_id id) {
     mpc_node n = g->nodes[id];
     mpc_value_id state = mpc_result(&n, 0);
     char name[NAME_SIZE];
-    if (!is_trainable(g, &n)) {
+    if (!is_target(bw, g, &n)) {
         if (bw->each && n.op == MPC_OP_state && bw->values[state].needed) collect(bw, state, MPC_FMT_none);
         return;
     }
@@ -258,24 +266,26 @@ static void finish_input(backward *bw, uint32_t index) {
 static void start_from(backward *bw, mpc_value_id loss) {
     const mpc_graph *g = mpc_builder_graph(bw->rw.b);
     if (!bw->values[loss].needed) return;
-    dress_like(bw, mpc_producer(g, loss), loss);
-    mpc_builder_set_name(bw->rw.b, "loss.seed");
-    mpc_value_id seed = mpc_build_const(bw->rw.b, 1, MPC_FMT_f32);
-    if (seed != MPC_NONE) contribute(bw, loss, seed, false);
+    if (bw->seed == MPC_NONE) {
+        dress_like(bw, mpc_producer(g, loss), loss);
+        mpc_builder_set_name(bw->rw.b, "loss.seed");
+        bw->seed = mpc_build_const(bw->rw.b, 1, MPC_FMT_f32);
+    }
+    if (bw->seed != MPC_NONE) contribute(bw, loss, bw->seed, false);
 }
 
 /* The scalar to differentiate, in `in`; MPC_NONE after an error. */
-static mpc_value_id find_loss(const mpc_graph *in) {
-    mpc_value_id loss = mpc_graph_find_output(in, "loss");
+static mpc_value_id find_loss(const mpc_graph *in, const char *output) {
+    mpc_value_id loss = mpc_graph_find_output(in, output);
     const mpc_sink *sink = mpc_context_sink(in->ctx);
     if (loss == MPC_NONE) {
-        mpc_error(sink, "E108", "grad: the graph has no output `loss` to differentiate");
+        mpc_error(sink, "E108", "grad: the graph has no output `%s` to differentiate", output);
         return MPC_NONE;
     }
     const mpc_type *t = mpc_value_type(in, loss);
     if (t->rank == 0 && t->format == MPC_FMT_f32) return loss;
-    mpc_error(sink, "E108", "grad: output `loss` must be an f32 scalar, %s has %u dims of %s", mpc_value_name(in, loss),
-              t->rank, mpc_format_get(t->format)->name);
+    mpc_error(sink, "E108", "grad: output `%s` must be an f32 scalar, %s has %u dims of %s", output,
+              mpc_value_name(in, loss), t->rank, mpc_format_get(t->format)->name);
     return MPC_NONE;
 }
 
@@ -300,7 +310,13 @@ static void count_readers(backward *bw, mpc_value_id loss) {
     }
 }
 
-static void walk_back(backward *bw, mpc_value_id loss) {
+/* One backward pass, for the parameters of `group`. */
+static void walk_back(backward *bw, mpc_value_id loss, int64_t group) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    bw->group = group;
+    if (!alloc_values(bw, bw->value_count)) return;
+    mark_inputs(bw, g);
+    for (mpc_node_id id = 0; id < bw->node_count; id++) mark_needed(bw, g, id);
     count_readers(bw, loss);
     start_from(bw, loss);
     for (mpc_node_id id = bw->node_count; id-- > 0 && !mpc_builder_failed(bw->rw.b);) differentiate(bw, id);
@@ -309,14 +325,34 @@ static void walk_back(backward *bw, mpc_value_id loss) {
     for (uint32_t i = 0; bw->each && i < inputs && !mpc_builder_failed(bw->rw.b); i++) finish_input(bw, i);
 }
 
+/* Groups of losses are numbered from 1. For measuring (`each`) the total stands for all of them. */
+static int64_t count_groups(const backward *bw, const mpc_graph *in) {
+    int64_t n = 0;
+    char name[NAME_SIZE];
+    do snprintf(name, sizeof name, "group.%lld", (long long)++n);
+    while (!bw->each && mpc_graph_find_output(in, name) != MPC_NONE);
+    return n - 1;
+}
+
 mpc_graph *mpc_pass_grad(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     (void)env;
-    backward bw = {.each = options != NULL && mpc_option_bool(options, "each")};
-    mpc_value_id loss = find_loss(in);
+    backward bw = {.each = options != NULL && mpc_option_bool(options, "each"), .seed = MPC_NONE};
+    mpc_value_id loss = find_loss(in, "loss");
+    int64_t groups = count_groups(&bw, in);
+    char name[NAME_SIZE];
+    for (int64_t k = 1; k <= groups && loss != MPC_NONE; k++) {
+        snprintf(name, sizeof name, "group.%lld", (long long)k);
+        if (find_loss(in, name) == MPC_NONE) return NULL;
+    }
     if (loss == MPC_NONE || !mpc_rewrite_begin(&bw.rw, in)) return NULL;
     if (alloc_values(&bw, in->value_count)) {
         copy_forward(&bw);
-        if (prepare(&bw)) walk_back(&bw, bw.rw.map[loss]);
+        bool ready = prepare(&bw);
+        if (ready && groups == 0) walk_back(&bw, bw.rw.map[loss], 0);
+        for (int64_t k = 1; k <= groups && ready; k++) {
+            snprintf(name, sizeof name, "group.%lld", (long long)k);
+            walk_back(&bw, bw.rw.map[mpc_graph_find_output(in, name)], k);
+        }
     }
     return mpc_rewrite_finish(&bw.rw);
 }
