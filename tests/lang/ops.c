@@ -175,6 +175,9 @@ static void numbers(void) {
            0.1, 0.1, -1, -1);
     VALUES("v = drop_path(x, 0.5)[:, 0]", -2, 0.1);
     VALUES("v = mean(random_uniform([64]) >= 1) + mean(random_normal([4]) > 100)", 0);
+    VALUES("u = random_uniform([64], low = 2, high = 5)\nv = mean(u < 2) + mean(u >= 5) + mean(u < 3.5 or u >= 3.5)", 1);
+    VALUES("v = mean(bernoulli([8], 1)) + mean(bernoulli([8], 0))", 1);
+    VALUES("b = bernoulli([64], 0.5)\nv = mean(b * (1 - b))", 0);
 }
 
 int main(void) {

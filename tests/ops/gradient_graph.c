@@ -5,12 +5,13 @@
 
 #include "base/rng.h"
 
-/* Results that carry no gradient by definition: running statistics, the saved log-sum-exp of attention. */
+/* Results that carry no gradient by definition: running statistics, what attention and some norms save for their
+ * backward pass. */
 typedef struct exempt {
     const char *op;
     uint32_t first, last;
 } exempt;
-static const exempt exempts[] = {{"batch_norm", 3, 4}, {"attention", 1, 1}};
+static const exempt exempts[] = {{"batch_norm", 3, 4}, {"attention", 1, 1}, {"rms_norm", 1, 1}, {"group_norm", 1, 2}};
 
 double ops_gradient_weight(uint32_t result, int64_t i) {
     return (double)mpc_random_uniform(99, result, 0, (uint64_t)i) * 2 - 1;
