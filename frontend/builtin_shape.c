@@ -288,15 +288,22 @@ fe_value fe_fn_filled(fe_call *c) {
     return fe_typed(c->e, c->at, MPC_OP_const, type, strcmp(c->fn->name, "ones") == 0, c->name ? c->name : c->fn->name);
 }
 
+/* range(n), or range(start, stop): half-open, as everywhere. */
 fe_value fe_fn_range(fe_call *c) {
     fe_elab *e = c->e;
-    int64_t n = fe_arg_int(c, 0, 1);
+    int64_t start = fe_given(c, 1) ? fe_arg_int(c, 0, 0) : 0, stop = fe_arg_int(c, fe_given(c, 1) ? 1 : 0, 1), n;
     if (c->bad || !fe_want_builder(e, c->at)) return FE_POISONED;
-    if (n < 1 || n > INT32_MAX) {
-        fe_error(e->d, "E017", fe_arg_span(c, 0), "range needs a count from 1 to 2147483647");
+    bool fits = !__builtin_sub_overflow(stop, start, &n) && start >= INT32_MIN && stop - 1 <= INT32_MAX;
+    if (!fits || n < 1 || n > INT32_MAX) {
+        fe_error(e->d, "E017", fe_arg_span(c, 0),
+                 fe_given(c, 1) ? "range(start, stop) needs 32-bit integers and a stop above the start"
+                                : "range needs a count from 1 to 2147483647");
         return FE_POISONED;
     }
-    return fe_typed(e, c->at, MPC_OP_range, mpc_type_make(e->ctx, MPC_FMT_i32, 1, &n), 0, c->name ? c->name : "range");
+    const char *name = c->name ? c->name : "range";
+    mpc_type_id type = mpc_type_make(e->ctx, MPC_FMT_i32, 1, &n);
+    fe_value v = fe_typed(e, c->at, MPC_OP_range, type, 0, start ? NULL : name);
+    return start && v.kind == FE_TENSOR ? fe_binary(e, c->at, "+", v, fe_int(start), name) : v;
 }
 
 fe_value fe_fn_shape(fe_call *c) {

@@ -70,6 +70,7 @@ fe_value fe_fn_normal(fe_call *c);
 fe_value fe_fn_uniform(fe_call *c);
 fe_value fe_fn_constant(fe_call *c);
 fe_value fe_fn_named_init(fe_call *c);
+fe_value fe_fn_orthogonal(fe_call *c);
 fe_value fe_fn_param(fe_call *c);
 fe_value fe_fn_linear(fe_call *c);
 fe_value fe_fn_conv2d(fe_call *c);

@@ -147,6 +147,20 @@ bool mpc_shape_reduce_order(mpc_infer *in) {
     return true;
 }
 
+bool mpc_shape_reduce_order_float(mpc_infer *in) { return mpc_infer_want_float(in, 0) && mpc_shape_reduce_order(in); }
+
+/* Values in the operand's format, indices i32. */
+bool mpc_shape_top_k(mpc_infer *in) {
+    int64_t axis = mpc_infer_int(in, "axis"), k = mpc_infer_int(in, "k");
+    if (!mpc_infer_want_float(in, 0) || !mpc_infer_want_axis(in, axis)) return false;
+    mpc_type out = *mpc_infer_operand(in, 0);
+    if (k < 1 || k > out.dims[axis])
+        return mpc_infer_fail(in, 0, "k = %lld of %lld elements is not possible", (long long)k,
+                              (long long)out.dims[axis]);
+    out.dims[axis] = k;
+    return mpc_infer_set_like(in, 0, out.format, &out) && mpc_infer_set_like(in, 1, MPC_FMT_i32, &out);
+}
+
 bool mpc_shape_argmax(mpc_infer *in) {
     const mpc_type *t = mpc_infer_operand(in, 0);
     int64_t axis = mpc_infer_int(in, "axis"), dims[MPC_MAX_RANK];

@@ -86,7 +86,7 @@ static mpc_value_id twice_cdf(mpc_expand *e, mpc_value_id x) {
 
 /* (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3), as the logistic function of 2 u: 1 + tanh(u) would lose the
  * digits of a gate near 0. */
-static const double tanh_slope = 1.5957691216057308, tanh_bend = 0.07135481282748977; /* of 2 u at x and x^3 */
+static const double tanh_slope = 1.5957691216057308, tanh_bend = 0.07135481627260025; /* of 2 u at x and x^3 */
 
 static mpc_value_id tanh_gate(mpc_expand *e, mpc_value_id x, mpc_value_id square) {
     mpc_value_id bent =

@@ -57,6 +57,17 @@ void mpc_grad_neg(mpc_grad *g) { mpc_grad_emit1(g, 0, MPC_OP_neg, g->dresults[0]
 
 void mpc_grad_exp(mpc_grad *g) { mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, g->dresults[0], mpc_grad_result(g, 0)); }
 
+/* By exp(x), not by the result plus 1, which a result near -1 doesn't remember. */
+void mpc_grad_expm1(mpc_grad *g) {
+    mpc_value_id slope = mpc_grad_op1(g, MPC_OP_exp, mpc_grad_operand(g, 0));
+    mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, g->dresults[0], slope);
+}
+
+void mpc_grad_log1p(mpc_grad *g) {
+    mpc_value_id above = mpc_grad_op2(g, MPC_OP_add, mpc_grad_operand(g, 0), mpc_grad_number(g, 1));
+    mpc_grad_emit2_guarded(g, 0, MPC_OP_div, g->dresults[0], above);
+}
+
 void mpc_grad_log(mpc_grad *g) { mpc_grad_emit2_guarded(g, 0, MPC_OP_div, g->dresults[0], mpc_grad_operand(g, 0)); }
 
 /* True where no gradient passes: at `value` = 0, and below a selection where dy is zero. */

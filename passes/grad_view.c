@@ -1,73 +1,8 @@
-/* Gradients of reductions and of ops that move elements. The way back of a sum is an `expand` view, which costs
- * nothing; where a gradient has another format than its operand it is cast while it is small. What moves exact zeros in
- * (the rest of a slice, the losers of a maximum) is a selection. */
+/* Gradients of ops that move elements: the move back. What moves exact zeros in (the rest of a slice) is a selection. */
 #include <string.h>
 
 #include "passes/grad_build.h"
 #include "passes/rules.h"
-
-typedef struct kept_shape { /* of a reduction */
-    mpc_type full, kept;    /* the operand's shape; the same with size 1 at the reduced axes */
-    mpc_int_list axes;
-    int64_t factor; /* elements that become one */
-} kept_shape;
-
-static kept_shape shape_kept(mpc_grad *g) {
-    kept_shape s = {.full = mpc_grad_type(g, mpc_grad_operand(g, 0)), .factor = 1};
-    s.axes = mpc_attr_ints(g->g, &g->node, "axes");
-    s.kept = s.full;
-    for (uint32_t i = 0; i < s.axes.count; i++) {
-        s.factor *= s.full.dims[s.axes.data[i]];
-        s.kept.dims[s.axes.data[i]] = 1;
-    }
-    return s;
-}
-
-/* Broadcasting adds leading axes by itself; others come back with size 1 first. */
-static bool only_leading(const kept_shape *s) {
-    for (uint32_t i = 0; i < s->axes.count; i++)
-        if (s->axes.data[i] != (int64_t)i) return false;
-    return true;
-}
-
-/* `a`, of the result's shape, over the whole operand. */
-static void put_broadcast(mpc_grad *g, mpc_value_id a, const kept_shape *s) {
-    mpc_value_id small = mpc_grad_convert(g, a, mpc_grad_format(g, 0));
-    if (s->factor == 1) mpc_grad_name_for(g, 0);
-    if (s->factor == 1 || !only_leading(s)) small = mpc_grad_to_shape(g, small, s->kept.rank, s->kept.dims);
-    if (s->factor != 1) mpc_grad_name_for(g, 0);
-    mpc_grad_put(g, 0, mpc_grad_broadcast(g, small, s->full.rank, s->full.dims));
-}
-
-void mpc_grad_sum(mpc_grad *g) {
-    kept_shape s = shape_kept(g);
-    g->selects = g->selected;
-    put_broadcast(g, g->dresults[0], &s);
-}
-
-/* The divisor is f32 and divides before the broadcast. */
-void mpc_grad_mean(mpc_grad *g) {
-    kept_shape s = shape_kept(g);
-    g->selects = g->selected;
-    put_broadcast(g, mpc_grad_op2(g, MPC_OP_div, g->dresults[0], mpc_grad_number(g, (double)s.factor)), &s);
-}
-
-/* Equal extrema share: dy / (their number), selected where the operand is the extremum. */
-static void emit_shared(mpc_grad *g) {
-    kept_shape s = shape_kept(g);
-    mpc_value_id y = mpc_grad_to_shape(g, mpc_grad_result(g, 0), s.kept.rank, s.kept.dims);
-    mpc_value_id dy = mpc_grad_to_shape(g, g->dresults[0], s.kept.rank, s.kept.dims);
-    mpc_value_id hit = mpc_grad_op2(g, MPC_OP_eq, mpc_grad_operand(g, 0), y);
-    mpc_value_id number = mpc_grad_sum_over(g, mpc_grad_convert(g, hit, MPC_FMT_f32), s.axes.data, s.axes.count);
-    number = mpc_grad_to_shape(g, number, s.kept.rank, s.kept.dims);
-    mpc_value_id share = mpc_grad_op2(g, MPC_OP_div, dy, number);
-    g->selects = true;
-    mpc_grad_emit3(g, 0, MPC_OP_where, hit, share, mpc_grad_number(g, 0));
-}
-
-void mpc_grad_max(mpc_grad *g) { emit_shared(g); }
-
-void mpc_grad_min(mpc_grad *g) { emit_shared(g); }
 
 void mpc_grad_reshape(mpc_grad *g) {
     mpc_type x = mpc_grad_type(g, mpc_grad_operand(g, 0));

@@ -48,8 +48,14 @@ MAP2(or, a != 0 || b != 0)
 MAP1(neg, -a)
 MAP1(exp, exp(a))
 MAP1(log, log(a))
+MAP1(expm1, expm1(a))
+MAP1(log1p, log1p(a))
 MAP1(sqrt, sqrt(a))
 MAP1(abs, fabs(a))
+MAP1(sign, a > 0 ? 1 : a < 0 ? -1 : a)
+MAP1(floor, floor(a))
+MAP1(ceil, ceil(a))
+MAP1(round, rint(a))
 MAP1(tanh, tanh(a))
 MAP1(sigmoid, 1 / (1 + exp(-a)))
 MAP1(relu, a > 0 ? a : a != a ? a : 0)
@@ -76,14 +82,26 @@ bool mpc_eval_where(mpc_eval *e) {
 }
 
 static double gelu_of(double x) { return x * 0.5 * (1 + erf(x * 0.70710678118654752440)); }
-bool mpc_eval_gelu(mpc_eval *e) { return map1(e, gelu_of); }
+
+/* (1 + tanh(u)) / 2 is the logistic function of 2 u. */
+static double tanh_gate(double x) { return 1 / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))); }
+static double gelu_tanh_of(double x) { return x * tanh_gate(x); }
+
+static bool by_tanh(const mpc_eval *e) { return mpc_attr_bool(e->graph, e->node, "tanh"); }
+bool mpc_eval_gelu(mpc_eval *e) { return map1(e, by_tanh(e) ? gelu_tanh_of : gelu_of); }
 
 /* dy * (Phi(x) + x * phi(x)) */
 static double gelu_grad_of(double x, double dy) {
     double cdf = 0.5 * (1 + erf(x * 0.70710678118654752440)), density = 0.39894228040143267794 * exp(-0.5 * x * x);
     return dy * (cdf + (density == 0 ? 0 : x * density));
 }
-bool mpc_eval_gelu_grad(mpc_eval *e) { return map2(e, gelu_grad_of); }
+
+static double gelu_tanh_grad_of(double x, double dy) {
+    double gate = tanh_gate(x), bend = gate * (1 - gate);
+    return dy * (gate + (bend == 0 ? 0 : bend * x * 1.5957691216057308 * (1 + 3 * 0.044715 * x * x)));
+}
+
+bool mpc_eval_gelu_grad(mpc_eval *e) { return map2(e, by_tanh(e) ? gelu_tanh_grad_of : gelu_grad_of); }
 
 bool mpc_eval_const(mpc_eval *e) {
     double value = mpc_attr_float(e->graph, e->node, "value");

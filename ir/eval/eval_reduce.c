@@ -40,6 +40,59 @@ bool mpc_eval_mean(mpc_eval *e) {
     return true;
 }
 
+/* Elements of the operand that become one of the result. */
+static double group_size(const mpc_eval *e) {
+    int64_t count = mpc_type_elements(&e->results[0].type);
+    return count > 0 ? (double)(mpc_type_elements(&e->operands[0].type) / count) : 0;
+}
+
+/* out = sum of f(x, centre), a second pass with what the first one left in the result. */
+static bool sum_around(mpc_eval *e, double (*f)(double x, double centre)) {
+    const mpc_tensor *x = &e->operands[0];
+    double *out = e->results[0].data;
+    int64_t strides[MPC_MAX_RANK], count = mpc_type_elements(&e->results[0].type);
+    double *centre = mpc_eval_scratch(e, count);
+    if (centre == NULL) return false;
+    for (int64_t i = 0; i < count; i++) centre[i] = out[i], out[i] = 0;
+    reduced_strides(&x->type, mpc_attr_ints(e->graph, e->node, "axes"), strides);
+    mpc_walk w = mpc_walk_strided(&x->type, strides);
+    for (int64_t i = 0; i < w.count; i++, mpc_walk_next(&w)) out[w.at[0]] += f(x->data[i], centre[w.at[0]]);
+    return true;
+}
+
+static double squared_distance(double x, double centre) { return (x - centre) * (x - centre); }
+
+bool mpc_eval_var(mpc_eval *e) {
+    double less = mpc_attr_bool(e->graph, e->node, "unbiased") ? 1 : 0, n = group_size(e);
+    int64_t count = mpc_type_elements(&e->results[0].type);
+    if (!mpc_eval_mean(e) || !sum_around(e, squared_distance)) return false;
+    for (int64_t i = 0; i < count; i++) e->results[0].data[i] /= n - less;
+    return true;
+}
+
+static double plus_square(double a, double b) { return a + b * b; }
+
+bool mpc_eval_norm(mpc_eval *e) {
+    int64_t count = mpc_type_elements(&e->results[0].type);
+    fold(e, 0, plus_square);
+    for (int64_t i = 0; i < count; i++) e->results[0].data[i] = sqrt(e->results[0].data[i]);
+    return true;
+}
+
+/* An infinite maximum is no centre: infinity less itself is NaN. */
+static double shifted_exp(double x, double centre) { return exp(isfinite(centre) ? x - centre : x); }
+
+bool mpc_eval_logsumexp(mpc_eval *e) {
+    double *out = e->results[0].data;
+    int64_t count = mpc_type_elements(&e->results[0].type);
+    double *max = mpc_eval_scratch(e, count);
+    if (max == NULL || !mpc_eval_max(e)) return false;
+    for (int64_t i = 0; i < count; i++) max[i] = out[i];
+    if (!sum_around(e, shifted_exp)) return false;
+    for (int64_t i = 0; i < count; i++) out[i] = log(out[i]) + (isfinite(max[i]) ? max[i] : 0);
+    return true;
+}
+
 int64_t mpc_eval_first_max(const double *x, int64_t n, int64_t stride) {
     int64_t best = 0;
     for (int64_t j = 1; j < n && x[best * stride] == x[best * stride]; j++)

@@ -91,6 +91,56 @@ bool mpc_sample_one(mpc_sample *s) {
     }
 }
 
+/* Where 1 + x would lose x. */
+bool mpc_sample_near_zero(mpc_sample *s) {
+    return s->variant < 5 ? mpc_sample_one(s) : s->variant == 5 && mpc_sample_fixed(s, -1e-4, 1e-4, MPC_DIMS(200));
+}
+
+bool mpc_sample_above_minus_one(mpc_sample *s) {
+    switch (s->variant) {
+    case 0:
+        return mpc_sample_reals(s, -0.9, 4, MPC_DIMS(3, 5, 7));
+    case 1:
+        return mpc_sample_reals(s, -0.9, 4, MPC_SCALAR);
+    case 2:
+        return mpc_sample_fixed(s, -0.999, 3e4, MPC_DIMS(300));
+    case 3:
+        return mpc_sample_fixed(s, -1e-4, 1e-4, MPC_DIMS(200));
+    case 4:
+        return mpc_sample_specials(s, 1, 2 * mpc_sample_special_count);
+    default:
+        return false;
+    }
+}
+
+/* Halves of both signs, ties among them, up to where every f32 is whole. */
+static bool halves(mpc_sample *s) {
+    mpc_tensor *t = mpc_sample_operand(s, MPC_FMT_f32, MPC_DIMS(8, 35));
+    for (int64_t i = 0; t != NULL && i < 8 * 35; i++)
+        t->data[i] = (double)mpc_sample_int(s, -40, 40) * 0.5 * (double)(1 << (i % 8 == 7 ? 18 : i % 8));
+    return t != NULL;
+}
+
+bool mpc_sample_whole(mpc_sample *s) {
+    if (s->variant < 5) return mpc_sample_one(s);
+    if (s->variant == 5) return halves(s);
+    return s->variant == 6 && s->op->shape == mpc_shape_same &&
+           mpc_sample_integers(s, MPC_FMT_i32, -3, 4, MPC_DIMS(5, 9));
+}
+
+/* All samples of `plain`, then the same with tanh. */
+static bool both_forms(mpc_sample *s, bool (*plain)(mpc_sample *), uint32_t variants) {
+    uint32_t variant = s->variant;
+    if (variant >= variants && !mpc_sample_attr(s, MPC_A_BOOL("tanh", true))) return false;
+    s->variant = variant % variants;
+    bool ok = variant < 2 * variants && plain(s);
+    s->variant = variant;
+    return ok;
+}
+
+bool mpc_sample_gelu(mpc_sample *s) { return both_forms(s, mpc_sample_one, 5); }
+bool mpc_sample_gelu_grad(mpc_sample *s) { return both_forms(s, mpc_sample_pair_same, 3); }
+
 /* Large angles too: their reduction is where accuracy is lost. */
 bool mpc_sample_angle(mpc_sample *s) {
     return s->variant < 5 ? mpc_sample_one(s) : s->variant == 5 && mpc_sample_fixed(s, -1e8, 1e8, MPC_DIMS(200));

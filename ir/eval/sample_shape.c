@@ -1,5 +1,7 @@
 /* Samples of reductions, views and gathers: every axis, several axes, kept axes, empty slices, repeated and foreign
  * indices. */
+#include <math.h>
+
 #include "ir/eval/sample_util.h"
 #include "ir/rules.h"
 
@@ -22,6 +24,36 @@ bool mpc_sample_reduce(mpc_sample *s) {
         return mpc_sample_fixed(s, -2, 2, MPC_DIMS(300, 40)) && mpc_sample_attr_ints(s, "axes", MPC_DIMS(0));
     return s->variant == 8 && mpc_sample_specials(s, 1, mpc_sample_special_count) &&
            mpc_sample_attr_ints(s, "axes", MPC_DIMS(0));
+}
+
+bool mpc_sample_var(mpc_sample *s) {
+    if (s->variant < 9) return mpc_sample_reduce(s);
+    return s->variant == 9 && mpc_sample_reals(s, 99, 101, MPC_DIMS(5, 6, 35)) && /* far from 0: two passes */
+           mpc_sample_attr_ints(s, "axes", MPC_DIMS(0, 2)) && mpc_sample_attr(s, MPC_A_BOOL("unbiased", true));
+}
+
+bool mpc_sample_cumsum(mpc_sample *s) {
+    if (s->variant > 6 || !mpc_sample_attr(s, MPC_A_BOOL("reverse", s->variant % 2 == 1))) return false;
+    if (s->variant < 3)
+        return mpc_sample_attr(s, MPC_A_INT("axis", s->variant)) && mpc_sample_reals(s, -2, 2, MPC_DIMS(3, 5, 7));
+    if (s->variant < 5)
+        return mpc_sample_attr(s, MPC_A_INT("axis", 1)) && mpc_sample_reals(s, -2, 2, MPC_DIMS(2, 150, 3));
+    if (s->variant == 5) return mpc_sample_attr(s, MPC_A_INT("axis", 0)) && mpc_sample_fixed(s, -2, 2, MPC_DIMS(5000));
+    return mpc_sample_attr(s, MPC_A_INT("axis", 0)) && mpc_sample_specials(s, 1, 90);
+}
+
+bool mpc_sample_top_k(mpc_sample *s) {
+    static const int64_t axes[] = {2, 1, 0, 1, 0, 0}, k[] = {3, 5, 1, 4, 6, 7};
+    if (s->variant > 5 || !mpc_sample_attr(s, MPC_A_INT("axis", axes[s->variant])) ||
+        !mpc_sample_attr(s, MPC_A_INT("k", k[s->variant])))
+        return false;
+    if (s->variant < 2) return mpc_sample_reals(s, -2, 2, MPC_DIMS(4, 5, 35));
+    if (s->variant == 2) return mpc_sample_reals(s, -2, 2, MPC_DIMS(7, 3));
+    if (s->variant == 4) return mpc_sample_specials(s, 1, mpc_sample_special_count);
+    mpc_tensor *t = mpc_sample_operand(s, MPC_FMT_f32, MPC_DIMS(7, 20)); /* ties, with -infinity among them */
+    for (int64_t i = 0; t != NULL && i < 7 * 20; i++)
+        t->data[i] = s->variant == 5 && i % 2 == 0 ? -HUGE_VAL : (double)mpc_sample_int(s, 0, 4);
+    return t != NULL;
 }
 
 bool mpc_sample_argmax(mpc_sample *s) {
