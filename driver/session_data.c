@@ -4,8 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/array.h"
 #include "driver/session.h"
+#include "ir/schedule_rate.h"
 
 static const mpc_data_source *find_source(const mpc_session *s, const char *split) {
     for (size_t i = 0; i < mpc_model_source_count(s->model); i++) {
@@ -37,16 +39,65 @@ static mpc_dataset *vocabulary_of_training(mpc_session *s, const char *split, bo
     return d;
 }
 
-static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const char *path, const char *split) {
+static bool keeps_nonfinite(const mpc_session *s) { return strcmp(s->train->nonfinite, "keep") == 0; }
+
+static mpc_dataset *open_csv(mpc_session *s, const mpc_data_source *source, const char *path) {
+    mpc_csv_options options = {
+        .header = source->header, .delimiter = source->delimiter, .keep_nonfinite = keeps_nonfinite(s)};
+    return mpc_dataset_open_csv(path, &options, s->sink);
+}
+
+static bool uses_field(const void *model, const char *name) { return mpc_model_maps_field(model, name); }
+
+static mpc_dataset *open_npz(mpc_session *s, const char *path) {
+    mpc_field_filter filter = {.uses = uses_field, .user = s->model};
+    return mpc_dataset_open_npz(path, &filter, keeps_nonfinite(s), s->sink);
+}
+
+static mpc_dataset *open_npy(mpc_session *s, const mpc_data_source *source, const char *path) {
+    return mpc_dataset_open_npy(path, source->field, keeps_nonfinite(s), s->sink);
+}
+
+static mpc_dataset *open_part(mpc_session *s, const mpc_data_source *source) {
+    switch (source->kind) {
+    case MPC_SOURCE_NPY:
+        return open_npy(s, source, source->path);
+    case MPC_SOURCE_NPZ:
+        return open_npz(s, source->path);
+    case MPC_SOURCE_IDX:
+        return mpc_dataset_open_idx(source->path, source->labels, keeps_nonfinite(s), s->sink);
+    default:
+        return open_csv(s, source, source->path);
+    }
+}
+
+static mpc_dataset *open_zip(mpc_session *s, const mpc_data_source *source) {
+    uint32_t n = 0;
+    mpc_dataset **parts = mpc_alloc(source->part_count * sizeof *parts);
+    const char **names = mpc_alloc(source->part_count * sizeof *names);
+    bool ok = parts && names;
+    if (!ok) mpc_error(s->sink, "E901", "out of memory");
+    for (; ok && n < source->part_count; n += ok) {
+        parts[n] = open_part(s, &source->parts[n]);
+        names[n] = source->parts[n].field;
+        ok = parts[n] != NULL;
+    }
+    mpc_dataset *d = ok ? mpc_dataset_zip(parts, names, n, s->sink) : NULL;
+    for (uint32_t i = 0; !ok && i < n; i++) mpc_dataset_destroy(parts[i]);
+    mpc_free(parts);
+    mpc_free(names);
+    return d;
+}
+
+static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const char *split) {
     if (source->kind == MPC_SOURCE_TEXT) {
         bool failed;
         const mpc_dataset *like = vocabulary_of_training(s, split, &failed);
-        return failed ? NULL : own(s, mpc_dataset_open_text(path, source->length, like, s->sink));
+        return failed ? NULL : own(s, mpc_dataset_open_text(source->path, source->length, like, s->sink));
     }
-    mpc_csv_options options = {.header = source->header,
-                               .delimiter = source->delimiter,
-                               .keep_nonfinite = strcmp(s->train->nonfinite, "keep") == 0};
-    return own(s, mpc_dataset_open_csv(path, &options, s->sink));
+    if (source->kind == MPC_SOURCE_TOKENS)
+        return own(s, mpc_dataset_open_tokens(source->path, source->length, source->token_bytes, s->sink));
+    return own(s, source->kind == MPC_SOURCE_ZIP ? open_zip(s, source) : open_part(s, source));
 }
 
 /* Takes the parts of every `split(NAME, ...)` off a dataset; returns what is left. */
@@ -91,9 +142,24 @@ mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing) {
         }
         return check_rows(s, split) ? s->splits[split] : NULL;
     }
-    mpc_dataset *whole = open_as(s, source, source->path, source->split);
+    mpc_dataset *whole = open_as(s, source, source->split);
     s->splits[split] = whole ? carve(s, source->split, whole) : NULL;
     return s->splits[split] && check_rows(s, split) ? s->splits[split] : NULL;
+}
+
+/* Rows to predict of a model that takes arrays: an NPZ gives fields by name; an NPY is the first array of the source. */
+static mpc_dataset *open_arrays(mpc_session *s, const mpc_data_source *source, const char *path) {
+    size_t n = strlen(path);
+    bool is_npz = n > 4 && strcmp(path + n - 4, ".npz") == 0, is_npy = n > 4 && strcmp(path + n - 4, ".npy") == 0;
+    if (is_npz) return open_npz(s, path);
+    for (uint32_t i = 0; i < source->part_count; i++) {
+        const mpc_data_source *part = &source->parts[i];
+        if (is_npy ? part->kind == MPC_SOURCE_NPY : part->kind == MPC_SOURCE_CSV)
+            return is_npy ? open_npy(s, part, path) : open_csv(s, part, path);
+    }
+    if (source->kind == MPC_SOURCE_NPY) return open_npy(s, source, path);
+    mpc_error(s->sink, "E355", "the source says nothing of how to read %s: an .npz gives every field by its name", path);
+    return NULL;
 }
 
 mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path) {
@@ -108,7 +174,26 @@ mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path) {
                   path);
         return NULL;
     }
-    return open_as(s, source, strcmp(path, "-") == 0 ? "/dev/stdin" : path, "predict");
+    mpc_data_source other = *source;
+    other.path = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+    other.labels = NULL;
+    if (source->kind != MPC_SOURCE_ZIP && source->kind != MPC_SOURCE_NPY && source->kind != MPC_SOURCE_NPZ)
+        return open_as(s, &other, "predict");
+    return own(s, open_arrays(s, source, other.path));
+}
+
+/* The fields of a dataset as facts; in the model's context, which outlives every elaboration. */
+static bool learn_arrays(mpc_session *s, const mpc_dataset *d) {
+    uint32_t n = mpc_dataset_array_count(d);
+    mpc_array_fact *facts = mpc_arena_alloc(s->overrides.owned, (n ? n : 1) * sizeof *facts);
+    for (uint32_t i = 0; facts && i < n; i++) {
+        mpc_data_array a = mpc_dataset_array(d, i);
+        facts[i] = (mpc_array_fact){.name = a.name, .rank = a.rank};
+        memcpy(facts[i].dims, a.dims, sizeof a.dims);
+    }
+    s->facts.arrays = facts;
+    s->facts.array_count = facts ? n : 0;
+    return facts != NULL;
 }
 
 void mpc_session_learn_facts(mpc_session *s, const mpc_dataset *d) {
@@ -116,11 +201,19 @@ void mpc_session_learn_facts(mpc_session *s, const mpc_dataset *d) {
                                 .columns = mpc_dataset_columns(d),
                                 .column_names = mpc_dataset_column_names(d),
                                 .vocabulary = mpc_dataset_vocabulary(d)};
+    if (!learn_arrays(s, d)) mpc_error(s->sink, "E901", "out of memory");
+}
+
+/* The files of a source can be opened, as far as one look tells. */
+static bool is_there(const mpc_data_source *source) {
+    bool there = source->part_count > 0 || access(source->path ? source->path : source->labels, R_OK) == 0;
+    for (uint32_t i = 0; i < source->part_count; i++) there = there && is_there(&source->parts[i]);
+    return there;
 }
 
 bool mpc_session_try_facts(mpc_session *s) {
     const mpc_data_source *source = find_source(s, "train");
-    if (!source || source->kind == MPC_SOURCE_SPLIT || access(source->path, R_OK) != 0) return true;
+    if (!source || source->kind == MPC_SOURCE_SPLIT || !is_there(source)) return true;
     bool missing;
     const mpc_dataset *d = mpc_session_split(s, MPC_SPLIT_TRAIN, &missing);
     if (!d) return false;
@@ -136,7 +229,7 @@ bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
     if (t->length.unit == MPC_UNIT_EPOCHS) s->total_updates = ceil(t->length.value * (double)s->updates_per_epoch);
     if (t->length.unit != MPC_UNIT_MINUTES) return true;
     s->total_updates = 0;
-    if (strcmp(t->schedule.kind, "constant") == 0) return true;
+    if (!mpc_schedule_needs_total(t->schedule.kind)) return true;
     mpc_error(s->sink, "E357",
               "a %s schedule needs a length in steps or epochs: how many steps a time gives isn't known before",
               t->schedule.kind);

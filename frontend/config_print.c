@@ -37,18 +37,32 @@ static void print_items(const mpc_model *m, bool origins, mpc_str *out) {
     }
 }
 
-/* A source's text with its path, which ends like the resolved one, made absolute. */
-static void print_source(const char *text, const char *path, const char *folder, mpc_str *out) {
-    size_t whole = path && folder ? strlen(path) : 0;
-    for (const char *open = whole ? strchr(text, '"') : NULL; open;) {
+/* The resolved path that a quoted text in a source stands for; NULL: that text is no path. */
+static const char *resolved_path(const mpc_data_source *s, const char *text, size_t n) {
+    const char *paths[] = {s->path, s->labels};
+    for (size_t i = 0; i < 2 && n > 0; i++) {
+        size_t whole = paths[i] ? strlen(paths[i]) : 0;
+        bool ends = n <= whole && memcmp(paths[i] + whole - n, text, n) == 0;
+        if (ends && (n == whole || paths[i][whole - n - 1] == '/')) return paths[i];
+    }
+    for (uint32_t i = 0; i < s->part_count; i++) {
+        const char *path = resolved_path(&s->parts[i], text, n);
+        if (path) return path;
+    }
+    return NULL;
+}
+
+/* A source's text with its paths, which end like the resolved ones, made absolute. */
+static void print_source(const char *text, const mpc_data_source *s, const char *folder, mpc_str *out) {
+    for (const char *open; folder && (open = strchr(text, '"')) != NULL;) {
         const char *close = strchr(open + 1, '"');
-        size_t n = close ? (size_t)(close - open - 1) : 0;
-        if (n > 0 && n <= whole && memcmp(path + whole - n, open + 1, n) == 0) {
-            mpc_str_append_n(out, text, (size_t)(open + 1 - text));
-            mpc_str_printf(out, "%s%s%s%s", *path == '/' ? "" : folder, *path == '/' ? "" : "/", path, close);
-            return;
-        }
-        open = close ? strchr(close + 1, '"') : NULL;
+        const char *path = close ? resolved_path(s, open + 1, (size_t)(close - open - 1)) : NULL;
+        if (!close) break;
+        mpc_str_append_n(out, text, (size_t)(open + 1 - text));
+        if (path) mpc_str_printf(out, "%s%s%s", *path == '/' ? "" : folder, *path == '/' ? "" : "/", path);
+        else mpc_str_append_n(out, open + 1, (size_t)(close - open - 1));
+        mpc_str_append(out, "\"");
+        text = close + 1;
     }
     mpc_str_append(out, text);
 }
@@ -59,7 +73,7 @@ static void print_data(const mpc_model *m, bool origins, const char *folder, mpc
     for (size_t i = 0; i < m->source_settings.count; i++) {
         const fe_setting *s = &m->source_settings.data[i];
         mpc_str_printf(out, "    %s = ", s->key);
-        print_source(s->text, m->sources.data[i].path, folder, out);
+        print_source(s->text, &m->sources.data[i], folder, out);
         print_origin(m, origins, s->span, s->origin, s->command, out);
     }
     for (size_t i = 0; i < m->mappings.count; i++) {

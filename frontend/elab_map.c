@@ -4,12 +4,12 @@
  * checked against. */
 #include <string.h>
 
-#include "frontend/fe_elab.h"
+#include "frontend/fe_data.h"
 
 bool fe_is_field_name(const fe_elab *e, const fe_ast *at) {
     const fe_ast *name = at->kind == AST_INDEX || at->kind == AST_CALL ? at->kid[0] : at;
     if (!e->mapping || name->kind != AST_NAME) return false;
-    static const char *const words[] = {"columns", "column", "window", "next", "field", "images", "labels", "text"};
+    static const char *const words[] = {"columns", "column", "window", "next", "field", "images", "labels"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(words[i], name->text) == 0) return true;
     return false;
@@ -112,14 +112,15 @@ static fe_value field_column(fe_elab *e, const fe_ast *at) {
 
 const mpc_data_source *fe_text_source(const mpc_model *m) {
     for (size_t i = 0; i < m->sources.count; i++)
-        if (m->sources.data[i].kind == MPC_SOURCE_TEXT) return &m->sources.data[i];
+        if (m->sources.data[i].kind == MPC_SOURCE_TEXT || m->sources.data[i].kind == MPC_SOURCE_TOKENS)
+            return &m->sources.data[i];
     return NULL;
 }
 
 static fe_value field_window(fe_elab *e, const fe_ast *at, const char *source) {
     const mpc_data_source *s = fe_text_source(e->m);
     if (!s) {
-        fe_error(e->d, "E204", at->span, "`%s` needs a source of text: train = text(\"file.txt\", length = 128)",
+        fe_error(e->d, "E204", at->span, "`%s` needs a source of text or tokens: train = text(\"file.txt\", length = 128)",
                  source);
         return FE_POISONED;
     }
@@ -139,8 +140,7 @@ fe_value fe_eval_field(fe_elab *e, const fe_ast *at) {
         fe_error(e->d, "E204", at->span, "`next` is written next(window)");
         return FE_POISONED;
     }
-    fe_error(e->d, "E009", at->span, "the field `%s` is not supported yet", name->text);
-    return FE_POISONED;
+    return fe_array_field(e, at);
 }
 
 /* --- model inputs --- */
@@ -159,7 +159,7 @@ static bool free_dim(fe_elab *e, const fe_ast *dim, int64_t *size) {
     }
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E050", dim->span, "the size `%s` has no source", dim->text);
     fe_help(&r,
-            "`batch` comes from train, `time` from text(..., length = n); anything else is a constant: const %s = ...",
+            "`batch` comes from train, `time` from text(..., length = n) or tokens(...); anything else is a constant: const %s = ...",
             dim->text);
     fe_send(&r);
     *size = -1;
@@ -287,6 +287,7 @@ static fe_value eval_mapping(fe_elab *e, const fe_ast *parm, const fe_ast *entry
     e->frame->caller = NULL; /* the mapping isn't called from the model */
     e->mapping = parm;
     e->mapping_format = want.format;
+    e->mapping_type = type;
     fe_value v = fe_eval(e, expr, parm->text);
     if (v.kind != FE_TENSOR && v.kind != FE_POISON) {
         fe_error(e->d, "E203", expr->span, "an input is made from fields of the data; this is %s",

@@ -93,6 +93,7 @@ typedef struct fe_elab {
     mpc_map *streams;      /* how often a path drew random numbers */
     const fe_ast *mapping; /* AST_PARM of the input whose mapping is evaluated, else NULL */
     mpc_format mapping_format;
+    mpc_type_id mapping_type; /* of that input */
     mpc_format prec; /* of the region */
     const char *prec_why;
     const char *callee; /* name of the builtin that is running, for policies */
@@ -256,7 +257,7 @@ fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32
 bool fe_is_field_name(const fe_elab *e, const fe_ast *at);
 fe_value fe_eval_field(fe_elab *e, const fe_ast *at);
 void fe_map_inputs(fe_elab *e);
-const mpc_data_source *fe_text_source(const mpc_model *m); /* NULL: the data are no text */
+const mpc_data_source *fe_text_source(const mpc_model *m); /* NULL: the data are neither text nor tokens */
 /* Integers of `v` must lie in [0, k). */
 void fe_limit_range(fe_elab *e, fe_value v, int64_t k, const char *what);
 void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const int64_t *dims, uint32_t rank);

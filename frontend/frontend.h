@@ -20,14 +20,16 @@ typedef struct mpc_quantity {
 } mpc_quantity;
 
 typedef struct mpc_optimizer_config {
-    const char *kind; /* "sgd", "adamw" */
+    const char *kind; /* "adamw", "adam", "sgd", "nesterov", "lion" */
     double lr, momentum, beta1, beta2, eps, weight_decay;
 } mpc_optimizer_config;
 
 typedef struct mpc_schedule_config {
-    const char *kind; /* "constant", "cosine" */
+    const char *kind; /* "constant", "cosine", "linear", "step" */
     mpc_quantity warmup;
-    double final; /* fraction of lr at the end */
+    double final;       /* fraction of lr at the end */
+    mpc_quantity every; /* step: how often lr is multiplied by `factor` */
+    double factor;
 } mpc_schedule_config;
 
 typedef struct mpc_scale_config {
@@ -48,36 +50,61 @@ typedef struct mpc_train_config {   /* `train { ... }`, completed with defaults;
                                        2^24, min = 2^-14) */
     int64_t batch, accumulate;      /* default 32, 1 */
     mpc_quantity length;            /* default 10 epochs */
-    double clip_norm;               /* 0: off */
+    double clip_norm, clip_value;   /* 0: off */
     const char *monitor;            /* "valid.acc"; "": valid.loss, or train loss without a valid split */
     mpc_quantity eval_every;        /* default 1 epoch */
     mpc_quantity save_every;        /* default 1 epoch */
     int64_t keep;                   /* checkpoints kept besides best and last; default 2 */
     int64_t patience;               /* evaluations without improvement until stopping; 0: off */
     uint64_t seed;                  /* default 0 */
+    double ema;                     /* of all trained parameters; 0: off */
+    const char *weights;            /* "master", "stochastic", "none" */
+    bool drops_last;                /* last_batch = drop: rows that don't fill a batch are left out of the epoch */
     const char *on_nonfinite;       /* "stop", "skip" */
     const char *nonfinite;          /* of data: "reject", "keep" */
 } mpc_train_config;
 
-typedef enum mpc_source_kind { MPC_SOURCE_CSV, MPC_SOURCE_TEXT, MPC_SOURCE_SPLIT } mpc_source_kind;
+typedef enum mpc_source_kind {
+    MPC_SOURCE_CSV,
+    MPC_SOURCE_TEXT,
+    MPC_SOURCE_SPLIT,
+    MPC_SOURCE_TOKENS,
+    MPC_SOURCE_NPY,
+    MPC_SOURCE_NPZ,
+    MPC_SOURCE_IDX,
+    MPC_SOURCE_ZIP
+} mpc_source_kind;
 typedef struct mpc_data_source { /* `train = csv("x.csv")`, `valid = split(train, 0.1, seed = 1)` */
     const char *split;           /* train valid test predict */
     mpc_source_kind kind;
-    const char *path; /* resolved against the .mpg file's folder */
+    const char *path; /* resolved against the .mpg file's folder; idx: of the images; NULL: none */
+    const char *labels; /* idx: of the labels; NULL: none */
+    const char *field;  /* npy: name of its field */
+    int token_bytes;    /* tokens: 2 or 4 */
+    const struct mpc_data_source *parts; /* zip */
+    uint32_t part_count;
     int header;       /* csv: 1 yes, 0 no, -1: found out (first row holds a field that isn't a number) */
     char delimiter;   /* csv: ',' */
-    int64_t length;   /* text: window */
+    int64_t length;   /* text, tokens: window */
     const char *of;   /* split: which other */
     double fraction;
     uint64_t seed;
     mpc_span span;
 } mpc_data_source;
 
+typedef struct mpc_array_fact { /* one row of a field of numbers */
+    const char *name;
+    uint32_t rank;
+    int64_t dims[MPC_MAX_RANK];
+} mpc_array_fact;
+
 /* What the front end must know of the data; the driver finds it by opening the sources. */
 typedef struct mpc_data_facts {
     bool known;                      /* false: no data at hand (dump-ir without files): column counts are not checked */
     int64_t columns;                 /* csv */
     const char *const *column_names; /* NULL without header */
+    const struct mpc_array_fact *arrays; /* npy, npz, idx: fields by name */
+    uint32_t array_count;
     int64_t vocabulary;              /* text: distinct characters; the constant `vocabulary` may be used in the file */
 } mpc_data_facts;
 
@@ -90,7 +117,8 @@ typedef struct mpc_metric_info {
 } mpc_metric_info;
 
 typedef struct mpc_field_info { /* a graph input: a field of the data */
-    const char *source; /* canonical: "columns[0:64]" "columns[64]" "column[\"label\"]" "window" "next(window)" */
+    const char *source; /* canonical: "columns[0:64]" "columns[64]" "column[\"label\"]" "window" "next(window)"
+                           "field[\"x\"]" "images" "labels" */
     mpc_span span;
 } mpc_field_info;
 
@@ -106,6 +134,8 @@ const char *mpc_model_label(const mpc_model *model, const char *variable);
 const char *mpc_model_agreements(mpc_model *model);
 size_t mpc_model_source_count(const mpc_model *model);
 const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
+/* Some mapping mentions field["name"], images or labels by that name. */
+bool mpc_model_maps_field(const mpc_model *model, const char *name);
 size_t mpc_model_metric_count(const mpc_model *model);
 const mpc_metric_info *mpc_model_metric(const mpc_model *model, size_t index);
 size_t mpc_model_loss_count(const mpc_model *model);
