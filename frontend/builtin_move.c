@@ -93,7 +93,7 @@ fe_value fe_fn_roll(fe_call *c) {
 
 /* n-1, ..., 0 */
 static fe_value descending(fe_call *c, int64_t n) {
-    fe_value up = fe_typed(c->e, c->at, MPC_OP_range, mpc_type_make(c->e->ctx, MPC_FMT_i32, 1, &n), 0, NULL);
+    fe_value up = fe_typed(c->e, c->at, MPC_OP_range, mpc_type_make(c->e->ctx, MPC_FMT_i32, 1, &n), 0, "range");
     return up.kind == FE_TENSOR ? fe_binary(c->e, c->at, "-", fe_int(n - 1), up, NULL) : FE_POISONED;
 }
 

@@ -302,7 +302,7 @@ fe_value fe_fn_range(fe_call *c) {
     }
     const char *name = c->name ? c->name : "range";
     mpc_type_id type = mpc_type_make(e->ctx, MPC_FMT_i32, 1, &n);
-    fe_value v = fe_typed(e, c->at, MPC_OP_range, type, 0, start ? NULL : name);
+    fe_value v = fe_typed(e, c->at, MPC_OP_range, type, 0, start ? "range" : name);
     return start && v.kind == FE_TENSOR ? fe_binary(e, c->at, "+", v, fe_int(start), name) : v;
 }
 

@@ -40,9 +40,8 @@ void fe_check_layers(fe_elab *e, fe_frame *frame) {
 
 static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
     static const char *const later[] = {
-        "lstm", "gru",   "scan",   "top_k", "conv2d_transpose",
-        "cumsum",      "bernoulli", "standardize", "roll", "round", "floor",  "ceil",  "random_flip",
-        "random_crop", "f1",        "auc",         "prod", "var",   "conv1d", "conv3d"};
+        "lstm", "gru", "scan", "conv2d_transpose", "bernoulli", "standardize", "random_flip", "random_crop",
+        "f1",   "auc", "prod", "conv1d",           "conv3d"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         if (strcmp(later[i], callee->text) != 0) continue;
         fe_error(e->d, "E009", callee->span, "`%s` is not supported yet", callee->text);
@@ -167,8 +166,8 @@ static const char *call_path(fe_elab *e, const fe_ast *at) {
 static const char *callee_name(const fe_ast *at) {
     const char *name = at->kid[0]->text;
     if (strcmp(name, "top_k") != 0) return name;
-    const fe_ast *arg = at->list.first;
-    bool metric = at->list.count == 3 && !arg->text && !arg->next->text && arg->next->next->text;
+    const fe_ast *arg = at->list.first, *last = at->list.count == 3 ? arg->next->next : NULL;
+    bool metric = last && !arg->text && !arg->next->text && last->text && strcmp(last->text, "k") == 0;
     return metric ? "top_k_accuracy" : name;
 }
 

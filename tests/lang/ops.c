@@ -80,11 +80,21 @@ static double inside(double x) { return x > -1 && x <= 2; }
 static double third(double x) { return x / 3; }
 static double gelu(double x) { return x * (1 + erf(x / sqrt(2))) / 2; }
 static double huber_zero(double x) { return fabs(x) < 1 ? x * x / 2 : fabs(x) - 0.5; }
+static double huber_half(double x) { return fabs(x) < 0.5 ? x * x / 2 : fabs(x) / 2 - 0.125; }
+static double size_of(double x) { return fabs(x); }
+static double kl_half(double x) { return 0.5 * (log(0.5) - x); }
+static double is_negative(double x) { return x <= 0; }
 static double bce_one(double x) { return log1p(exp(x)) - x; }
 static double relu_of(double x) { return x > 0 ? x : 0; }
 static double root(double x) { return sqrt(fabs(x)); }
 static double identity(double x) { return x; }
 static double sine(double x) { return sin(x); }
+
+static double gelu_tanh(double x) { return x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x))) / 2; }
+static double elu(double x) { return x > 0 ? x : 0.5 * expm1(x); }
+static double reciprocal(double x) { return 1 / x; }
+static double sign(double x) { return x > 0 ? 1 : -1; }
+static double log1p_of_abs(double x) { return log1p(fabs(x)); }
 
 static void maps(void) {
     check_map("v = 2 * x + 1", twice_plus_one);
@@ -102,8 +112,25 @@ static void maps(void) {
     check_map("v = cast(x > -1 and not (x > 2), f32)", inside);
     check_map("v = x / k", third);
     check_map("v = gelu(x)", gelu);
+    check_map("v = gelu(x, tanh = true)", gelu_tanh);
+    check_map("v = elu(x, 0.5)", elu);
+    check_map("v = reciprocal(x)", reciprocal);
+    check_map("v = sign(x)", sign);
+    check_map("v = log1p(abs(x))", log1p_of_abs);
+    check_map("v = expm1(x)", expm1);
+    check_map("v = floor(x)", floor);
+    check_map("v = ceil(x)", ceil);
+    check_map("v = round(x)", rint);
+    check_map("v = roll(roll(x, 1), 3)", identity);
+    check_map("v = flip(flip(x, axis = 0), axis = 0)", identity);
+    check_map("v = pad(x, axis = 1, before = 1, after = 2)[:, 1:5]", identity);
+    check_map("a, i = top_k(x, 4)\nv = x + sum(a, axis = 1, keep = true) - sum(x, axis = 1, keep = true)", identity);
     check_map("v = huber(x, zeros([batch, 4]))", huber_zero);
+    check_map("v = huber(x, zeros([batch, 4]), delta = 0.5, reduce = none)", huber_half);
     check_map("v = bce_with_logits(x, ones([2, 4]))", bce_one);
+    check_map("v = l1(x, zeros([2, 4]))", size_of);
+    check_map("v = kl(x, ones([2, 4]) * 0.5)", kl_half);
+    check_map("v = binary_accuracy(x, zeros([2, 4]))", is_negative);
     check_map("v = maximum(relu(x), 0)", relu_of);
     check_map("v = sqrt(abs(x))", root);
     check_map("v = stop(x) + 0", identity);
@@ -136,6 +163,32 @@ static void numbers(void) {
     VALUES("v = max(x, axis = [0])", 0.1, -0.5, 2, 3);
     VALUES("v = min(x, axis = 1, keep = true)[:, 0]", -2, -1);
     VALUES("v = argmax(x)", 3, 2);
+    VALUES("v = argmin(x)", 0, 1);
+    VALUES("v = var(x, axis = 1)", 3.3125, 1.22296875);
+    VALUES("v = var(x[:, 0:2], axis = [0, 1], unbiased = true)", (5.26 - 3.4 * 3.4 / 4) / 3);
+    VALUES("v = norm(x[:, 0:2], axis = 1)", sqrt(4.25), sqrt(1.01));
+    VALUES("v = norm(x[:, 0:2], keep = true)", sqrt(5.26));
+    VALUES("v = logsumexp(x[:, 0:2], axis = -1)", log(exp(-2) + exp(-0.5)), log(exp(0.1) + exp(-1)));
+    VALUES("v = cumsum(x)", -2, -2.5, -2, 1, 0.1, -0.9, 1.1, 0.85);
+    VALUES("v = cumsum(x, axis = 0, reverse = true)", -1.9, -1.5, 2.5, 2.75, 0.1, -1, 2, -0.25);
+    VALUES("a, i = top_k(x, 2)\nv = a + i", 6, 2.5, 4, 0.1);
+    VALUES("a, i = top_k(x, 1, axis = 0)\nv = a * 0 + i", 1, 0, 1, 0);
+    VALUES("v = any(x > 1, axis = 0)", 0, 0, 1, 1);
+    VALUES("v = all(x > -1, axis = 1)", 0, 0);
+    VALUES("v = all(x > -3)", 1);
+    VALUES("v = pad(x[:, 0], before = 1, value = 9)", 9, -2, 0.1);
+    VALUES("v = pad(x[:, 0:1], axis = [1, 0], before = [1, 0], after = [0, 1])", 0, -2, 0, 0.1, 0, 0);
+    VALUES("v = roll(x, 1)", 3, -2, -0.5, 0.5, -0.25, 0.1, -1, 2);
+    VALUES("v = roll(x, -1, axis = 0)", 0.1, -1, 2, -0.25, -2, -0.5, 0.5, 3);
+    VALUES("v = flip(x)", 3, 0.5, -0.5, -2, -0.25, 2, -1, 0.1);
+    VALUES("v = upsample(reshape(x, [batch, 2, 2, 1]), [1, 2])[0, :, :, 0]", -2, -2, -0.5, -0.5, 0.5, 0.5, 3, 3);
+    VALUES("v = upsample(reshape(x, [batch, 2, 2, 1]), 2)[1, 1:3, :, 0]", 0.1, 0.1, -1, -1, 2, 2, -0.25, -0.25);
+    VALUES("v = range(-1, 3)", -1, 0, 1, 2);
+    VALUES("v = sum(one_hot(reshape(ids, [1, 2, 1]), 4), axis = [0, 1, 2])", 0, 1, 0, 1);
+    VALUES("v = mean(one_hot(reshape(ids, [1, 2, 1]), 4), axis = [0, 3])", 0.25, 0.25);
+    VALUES("v = gather(x, ids[0] * 0 + range(4) * 0, axis = 0)", -2, -0.5, 0.5, 3);
+    VALUES("v = ones([1]) * (round(2.5) + floor(-0.5) + ceil(0.5) + sign(-3) + log1p(0) + gelu(0) + reciprocal(4))",
+           1.25);
     VALUES("v = x[:, -1]", 3, -0.25);
     VALUES("v = x[1, 1:3]", -1, 2);
     VALUES("v = x[1, 2]", 2);
@@ -165,17 +218,40 @@ static void numbers(void) {
     VALUES("v = cross_entropy(x[:, 0:2], ids - ids, smooth = 0.5)",
            0.5 * log1p(exp(1.5)) + 0.25 * (log1p(exp(1.5)) + log1p(exp(-1.5))),
            0.5 * log1p(exp(-1.1)) + 0.25 * (log1p(exp(1.1)) + log1p(exp(-1.1))));
+    VALUES("v = cross_entropy(x[:, 0:2], softmax(x[:, 0:2] * 0))", 0.5 * (log1p(exp(1.5)) + log1p(exp(-1.5))),
+           0.5 * (log1p(exp(1.1)) + log1p(exp(-1.1))));
+    VALUES("v = top_k(x, ids - 1, k = 2)", 0, 0); /* ranks 4 of 4, 3 of 4 */
+    VALUES("v = top_k_accuracy(x, ids - 1, k = 3)", 0, 1);
     VALUES("v = max_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 3, 2);
     VALUES("v = avg_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 0.25, 0.2125);
     VALUES("v = global_avg_pool(reshape(x, [batch, 2, 2, 1]))[:, 0]", 0.25, 0.2125);
     VALUES("v = conv2d(reshape(x, [batch, 2, 2, 1]), 1, kernel = 2, init = ones, bias = false)[:, 0, 0, 0]", 1, 0.85);
+    VALUES("v = global_max_pool(reshape(x, [batch, 2, 2, 1]))[:, 0]", 3, 2);
+    VALUES("v = conv2d(reshape(x, [batch, 2, 2, 1]), 1, kernel = 3, pad = same, init = ones)[:, 1, 1, 0]", 1, 0.85);
+    VALUES("same = 1\nv = conv2d(reshape(x, [batch, 2, 2, 1]), 1, kernel = 2, pad = same, init = ones)[:, 0, 0, 0]", -2,
+           0.1);
+    VALUES("v = conv1d(reshape(x, [batch, 4, 1]), 1, kernel = 3, dilation = 1, pad = same, init = ones)[:, 0:2, 0]",
+           -2.5, -2, -0.9, 1.1);
+    VALUES("v = conv1d(reshape(x, [batch, 2, 2]), 2, kernel = 2, groups = 2, init = ones)[:, 0, 1]", 2.5, -1.25);
+    VALUES("y = conv2d_transpose(reshape(x, [batch, 2, 2, 1]), 1, kernel = 2, stride = 2, init = ones)\n"
+           "v = y[:, 3, 2, 0] + y.shape[1] + y.shape[2]",
+           11, 7.75);
+    VALUES("y = conv2d_transpose(reshape(x, [batch, 2, 2, 1]), 3, kernel = 3, pad = 1, init = ones, bias = false)\n"
+           "v = y[:, 0, 0, 2]",
+           1, 0.85);
+    VALUES("y = conv2d_transpose(reshape(x, [batch, 1, 1, 4]), 6, kernel = 1, stride = 2, output_pad = 1, groups = 2, "
+           "init = ones)\nv = y[:, 0, 0, 5] + y[:, 1, 1, 5] + y.shape[3]",
+           9.5, 7.75);
     VALUES("v = param([2], init = constant(3)) * 2", 6, 6);
     VALUES("q = reshape(x, [batch, 2, 1, 2])\nv = attention(q, q, q, causal = true)[:, 0, 0, 0]", -2, 0.1);
     VALUES("q = reshape(x, [batch, 1, 4, 1])\nr = q[:, :, 0:2]\nv = attention(q, r, r)[:, 0, :, 0]", -2, -2, -0.5, -0.5,
            0.1, 0.1, -1, -1);
+    VALUES("q = reshape(x, [batch, 4, 1, 1])\nv = attention(0 * q, q, q, causal = true, window = 2)[:, 0:3, 0, 0]", -2,
+           -1.25, 0, 0.1, -0.45, 0.5);
     VALUES("v = drop_path(x, 0.5)[:, 0]", -2, 0.1);
     VALUES("v = mean(random_uniform([64]) >= 1) + mean(random_normal([4]) > 100)", 0);
-    VALUES("u = random_uniform([64], low = 2, high = 5)\nv = mean(u < 2) + mean(u >= 5) + mean(u < 3.5 or u >= 3.5)", 1);
+    VALUES("u = random_uniform([64], low = 2, high = 5)\nv = mean(u < 2) + mean(u >= 5) + mean(u < 3.5 or u >= 3.5)",
+           1);
     VALUES("v = mean(bernoulli([8], 1)) + mean(bernoulli([8], 0))", 1);
     VALUES("b = bernoulli([64], 0.5)\nv = mean(b * (1 - b))", 0);
 }
