@@ -130,7 +130,7 @@ fe_value fe_fn_attention(fe_call *c) {
     if (c->bad) return FE_POISONED;
     if (fe_given(c, 6) && window < 1) {
         fe_error(c->e->d, "E017", fe_arg_span(c, 6),
-                 "attention: the window is the number of keys that a query sees up to its own, at least 1; this is %lld",
+                 "attention: the window counts the keys that a query sees up to its own: at least 1, not %lld",
                  (long long)window);
         return FE_POISONED;
     }

@@ -73,10 +73,16 @@ fe_value fe_fn_named_init(fe_call *c);
 fe_value fe_fn_orthogonal(fe_call *c);
 fe_value fe_fn_param(fe_call *c);
 fe_value fe_fn_linear(fe_call *c);
-fe_value fe_fn_conv2d(fe_call *c);
 fe_value fe_fn_embedding(fe_call *c);
+/* At least 1, or E017 at argument `i`. */
+bool fe_want_positive(fe_call *c, uint32_t i, int64_t value, const char *what);
+
+/* builtin_image.c */
+fe_value fe_fn_conv2d(fe_call *c);
+fe_value fe_fn_conv1d(fe_call *c);
+fe_value fe_fn_conv2d_transpose(fe_call *c);
 fe_value fe_fn_pool(fe_call *c);
-fe_value fe_fn_global_avg_pool(fe_call *c);
+fe_value fe_fn_global_pool(fe_call *c);
 
 /* builtin_norm.c */
 fe_value fe_fn_layer_norm(fe_call *c);

@@ -32,7 +32,7 @@ bool mpc_strided_collapse(const mpc_strided *s, uint32_t first, uint32_t last, i
     int64_t expected = 0;
     bool any = false;
     *stride = 1;
-    for (uint32_t i = last; i-- > first; ) {
+    for (uint32_t i = last; i-- > first;) {
         if (s->dims[i] == 1) continue;
         if (!any) *stride = s->strides[i];
         else if (s->strides[i] != expected) return false;

@@ -140,8 +140,8 @@ static void emit_queries(mpc_expand *e, uint32_t r, const heads *a, mpc_value_id
     e->results[r] = a->share > 1 ? mpc_expand_to_shape(e, y, 4, (int64_t[]){a->b, a->t, a->h, a->d}) : swap_heads(e, y);
 }
 
-/* Result r [b,s,kv,d]: `rows` [b,h,t,s] transposed times `queries` [b,t,h,d]. The queries of all heads that share one of
- * keys are the rows of one product, whose f32 accumulator sums over them; for that they are copied. */
+/* Result r [b,s,kv,d]: `rows` [b,h,t,s] transposed times `queries` [b,t,h,d]. The queries of all heads that share one
+ * of keys are the rows of one product, whose f32 accumulator sums over them; for that they are copied. */
 static void emit_keys(mpc_expand *e, uint32_t r, const heads *a, mpc_value_id rows, mpc_value_id queries) {
     product p = {.a = rows, .ta = true, .b = swap_heads(e, queries)};
     if (a->share > 1) {
@@ -198,8 +198,7 @@ void mpc_expand_attention_grad(mpc_expand *e) {
     bool wants_ds = e->used[0] || e->used[1];
     mpc_value_id dy = split_queries(e, &a, e->operands[5]), s = scores(e, &a), dp = MPC_NONE, ds = MPC_NONE,
                  rounded = MPC_NONE;
-    if (wants_ds)
-        dp = rows_of_heads(e, &a, multiply(e, (product){.a = dy, .b = a.v, .tb = true}, MPC_FMT_f32));
+    if (wants_ds) dp = rows_of_heads(e, &a, multiply(e, (product){.a = dy, .b = a.v, .tb = true}, MPC_FMT_f32));
     mpc_value_id low = mpc_expand_op2(e, MPC_OP_sub, s, mpc_expand_column(e, mpc_expand_f32(e, 4)));
     mpc_value_id p = select_visible(e, &a, mpc_expand_op1(e, MPC_OP_exp, low), 0);
     if (e->used[2]) rounded = mpc_expand_as(e, p, mpc_expand_type(e, a.v).format);

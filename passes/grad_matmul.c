@@ -127,6 +127,19 @@ void mpc_grad_conv2d(mpc_grad *g) {
     if (wants_bias(g)) mpc_grad_put(g, 2, dz);
 }
 
+/* dx = conv2d_grad_input(dy, w) is linear in both: what it is the gradient of gives the one's gradient, the weight
+ * gradient, with image and result exchanged, the other's. */
+void mpc_grad_conv2d_grad_input(mpc_grad *g) {
+    mpc_value_id y = mpc_grad_operand(g, 0), w = mpc_grad_operand(g, 1), dx = g->dresults[0];
+    mpc_type wt = mpc_grad_type(g, w);
+    mpc_attr_arg attrs[CONV_ATTRS + 2];
+    copy_conv_attrs(g, attrs);
+    mpc_grad_emit(g, 0, &(mpc_grad_expr){MPC_OP_conv2d, (mpc_value_id[]){dx, w}, 2, attrs, CONV_ATTRS});
+    attrs[CONV_ATTRS] = MPC_A_INT("kh", wt.dims[0]);
+    attrs[CONV_ATTRS + 1] = MPC_A_INT("kw", wt.dims[1]);
+    mpc_grad_emit(g, 1, &(mpc_grad_expr){MPC_OP_conv2d_grad_weight, (mpc_value_id[]){dx, y}, 2, attrs, CONV_ATTRS + 2});
+}
+
 enum { POOL_ATTRS = 3 };
 
 static void copy_pool_attrs(mpc_grad *g, mpc_attr_arg attrs[POOL_ATTRS]) {

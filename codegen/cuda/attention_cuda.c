@@ -1,6 +1,6 @@
 /* Attention in CUDA: chooses one instance of the templates in attention.h by format, head size, what a query sees, mask
- * and alignment; every extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query, to
- * the workspace, then all three gradients. Which nodes come here at all is decided by expand{keep=attention}
+ * and alignment; every extent and stride is an argument. Forward is one launch, backward two: sum(dy y) of every query,
+ * to the workspace, then all three gradients. Which nodes come here at all is decided by expand{keep=attention}
  * (mpc_attention_fuses). */
 #include "codegen/cg.h"
 
@@ -18,8 +18,8 @@ typedef struct attention {
     int64_t share;         /* query heads that read one head of keys */
     int64_t behind, ahead; /* of a band */
     const char *sight;     /* template argument */
-    uint32_t size;   /* bytes of an element */
-    uint32_t padded; /* width of tiles */
+    uint32_t size;         /* bytes of an element */
+    uint32_t padded;       /* width of tiles */
     side sides[MOST_SIDES];
     uint32_t side_count;
     bool masked, wide, exact; /* exact: no tensor cores */
@@ -156,7 +156,8 @@ static uint32_t add_kernel(mpc_cg *cg, const attention *a, const char *body, con
 
 /* Of the triangle of a causal one half, of a band its width. */
 static double work_of(const attention *a, double products) {
-    double seen = a->ahead == 0 && a->behind >= a->t ? (double)a->s / 2 : (double)smaller(a->s, a->behind + a->ahead + 1);
+    double seen =
+        a->ahead == 0 && a->behind >= a->t ? (double)a->s / 2 : (double)smaller(a->s, a->behind + a->ahead + 1);
     return products * 2.0 * (double)(a->b * a->h * a->t) * seen * (double)a->d;
 }
 

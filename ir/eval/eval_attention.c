@@ -1,6 +1,6 @@
 /* Attention: q, y, dy [b,t,h,d], k, v [b,s,kv,d], mask broadcast to [b,h,t,s]. Scores are made one query at a time.
- * Causality, window and mask are a choice of which keys are visited, so a query that sees nothing gets zeros, a log-sum-exp of -inf, and
- * zero gradients, without a special value. */
+ * Causality, window and mask are a choice of which keys are visited, so a query that sees nothing gets zeros, a
+ * log-sum-exp of -inf, and zero gradients, without a special value. */
 #include <math.h>
 
 #include "ir/eval/eval_util.h"

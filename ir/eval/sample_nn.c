@@ -81,10 +81,11 @@ typedef struct attention_case {
 } attention_case;
 
 /* 0 plain, 1 causal, 2 key mask, 3 full mask with one row all masked, 4 causal and mask, 5 more keys than queries,
- * 6 shared heads, 7 one head for all in a causal window, 8 a window beyond the last key: the last queries see nothing */
+ * 6 shared heads, 7 one head for all in a causal window, 8 a window that ends before the last queries: they see none */
 static const attention_case attention_cases[] = {
-    {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true},  {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true},
-    {5, 9, 3, 3, 0, false}, {5, 9, 4, 2, 0, false}, {7, 7, 3, 1, 3, true},  {9, 5, 4, 2, 2, false},
+    {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true}, {5, 5, 3, 3, 0, false},
+    {5, 5, 3, 3, 0, false}, {5, 5, 3, 3, 0, true}, {5, 9, 3, 3, 0, false},
+    {5, 9, 4, 2, 0, false}, {7, 7, 3, 1, 3, true}, {9, 5, 4, 2, 2, false},
 };
 
 static bool add_qkv(mpc_sample *s, const attention_case *c) {

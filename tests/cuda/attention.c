@@ -1,6 +1,6 @@
 /* Fused attention on the cuda device, forward and backward, against the f64 evaluation of the same nodes: formats,
- * causality, windows, heads that share keys, masks and rows that see nothing, head sizes, odd lengths, operands read in place, values that are not
- * finite. All cases are one program. Skipped without a GPU. */
+ * causality, windows, heads that share keys, masks and rows that see nothing, head sizes, odd lengths, operands read in
+ * place, values that are not finite. All cases are one program. Skipped without a GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
