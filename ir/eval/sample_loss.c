@@ -39,7 +39,7 @@ bool mpc_sample_cross_entropy_grad(mpc_sample *s) {
 /* 0 plain, 1 smoothed, 2 classes without weight, one of them at -inf, 3 large logits, 4 smoothed to the uniform one */
 bool mpc_sample_soft_cross_entropy(mpc_sample *s) {
     if (s->variant == 2 || s->variant == 3) {
-        double size = s->variant == 2 ? 3 : 90;
+        double size = s->variant == 2 ? 3 : 40;
         if (!mpc_sample_fixed(s, -size, size, MPC_DIMS(9, 5)) ||
             !mpc_sample_integers(s, MPC_FMT_f32, 0, 3, MPC_DIMS(9, 5)))
             return false;

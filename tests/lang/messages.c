@@ -35,9 +35,10 @@ static void check_message(const char *name) {
 }
 
 int main(void) {
-    static const char *const names[] = {"argument",    "shapes", "division", "window",     "compare", "softmax",
-                                        "columns",     "syntax", "unfed",    "first_size", "swapped", "one_name",
-                                        "punctuation", "length", "policy",   "policy_op",  "output",  "output_text"};
+    static const char *const names[] = {"argument",  "shapes",   "division",    "window", "compare",
+                                        "softmax",   "columns",  "syntax",      "unfed",  "first_size",
+                                        "swapped",   "one_name", "punctuation", "length", "policy",
+                                        "policy_op", "output",   "output_text", "losses", "squashed"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_message(names[i]);
     return check_result();
 }
