@@ -166,7 +166,7 @@ static void name_by_callee(namer *nm, fe_ast *call, const char *name) {
     call->site = name;
     if (!c || c->count < 2) return;
     call->site = mpc_arena_printf(nm->arena, "%s.%u", name, c->next++);
-    call->site_numbered = true;
+    call->siblings = c->count;
     if (!call->site) nm->failed = true;
 }
 

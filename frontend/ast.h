@@ -70,7 +70,7 @@ struct fe_ast {
     fe_list list, other;
     fe_ast *next;
     const char *site; /* of calls: name of its parameters within the block (language: names that survive edits) */
-    bool site_numbered;
+    uint32_t siblings; /* how many calls are numbered under that name; 0: it isn't numbered */
 };
 
 /* What the parser fills and the lexer reads. */

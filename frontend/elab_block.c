@@ -124,6 +124,7 @@ fe_value fe_call_block(fe_call *c) {
     }
     if (!e->b && !fe_want_builder(e, c->at)) return FE_POISONED;
     if (!fe_push_frame(e, item, c->at->span, c->path)) return FE_POISONED;
+    e->frame->numbered = c->numbered;
     e->calls++;
     fe_value v = FE_POISONED;
     unsigned errors = e->d->errors;

@@ -13,7 +13,8 @@ const char *fe_join(fe_elab *e, const char *path, const char *name) {
 fe_frame *fe_push_frame(fe_elab *e, const fe_ast *item, mpc_span call, const char *path) {
     fe_frame *f = fe_alloc(e, sizeof *f);
     if (!f) return NULL;
-    *f = (fe_frame){.caller = e->frame, .item = item, .call = call, .path = path, .bare = "", .turns = ""};
+    *f = (fe_frame){
+        .caller = e->frame, .item = item, .call = call, .path = path, .bare = "", .turns = "", .numbered = ""};
     e->frame = f;
     return f;
 }
@@ -93,6 +94,7 @@ static fe_value make_layer(fe_call *c) {
     if (!l) return FE_POISONED;
     *l = (fe_layer){
         .at = c->at, .fn = c->fn, .block = c->block, .path = c->path, .v = c->v, .ast = c->ast, .count = c->count};
+    l->numbered = c->numbered;
     l->text = fe_source_text(e->m, c->at->span);
     if (e->frame && !mpc_array_push(&e->frame->layers, l)) return fe_no_memory_value(e);
     return (fe_value){.kind = FE_LAYER, .layer = l};
@@ -133,6 +135,7 @@ static fe_value apply_layer(fe_elab *e, const fe_ast *at, fe_layer *l, const cha
                  .block = l->block,
                  .name = at->text ? at->text : name,
                  .path = l->path,
+                 .numbered = l->numbered,
                  .layer = l,
                  .count = l->count};
     c.v = fe_alloc(e, (l->count + 1) * sizeof *c.v);
@@ -171,6 +174,14 @@ static const char *callee_name(const fe_ast *at) {
     return metric ? "top_k_accuracy" : name;
 }
 
+/* What a checkpoint records, so that equal shapes never load under a number that another call had. */
+static const char *call_numbers(fe_elab *e, const fe_ast *at) {
+    const char *outer = e->frame ? e->frame->numbered : "";
+    if (!at->siblings) return outer;
+    const char *name = fe_join(e, e->frame ? e->frame->path : "", at->kid[0]->text);
+    return fe_format(e, "%s%s%s=%u", outer, *outer ? " " : "", name, at->siblings);
+}
+
 fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_ast *callee = at->kid[0];
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
@@ -182,6 +193,7 @@ fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     if (block) block->used = true;
     fe_call c = {
         .e = e, .at = at, .fn = fn, .block = block, .name = at->text ? at->text : name, .path = call_path(e, at)};
+    c.numbered = call_numbers(e, at);
     if (!fe_bind_arguments(&c)) return FE_POISONED;
     return has_hole(&c) ? make_layer(&c) : run_call(&c);
 }

@@ -197,7 +197,8 @@ fe_value fe_make_param(fe_call *c, const char *suffix, uint32_t rank, const int6
     mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"), MPC_A_BOOL("trainable", !r.frozen),
                             MPC_A_STR("init", k.kind),  MPC_A_FLOAT("a", k.a),
                             MPC_A_FLOAT("b", k.b),      MPC_A_FLOAT("decay", r.decay),
-                            MPC_A_FLOAT("lr", r.lr),    MPC_A_INT("group", group)};
+                            MPC_A_FLOAT("lr", r.lr),    MPC_A_INT("group", group),
+                            MPC_A_STR("numbered", c->numbered)};
     fe_param p = {.path = path, .frozen = r.frozen, .group = group};
     p.value = build_state(c, path, mpc_type_make(e->ctx, MPC_FMT_f32, rank, dims), attrs, sizeof attrs / sizeof *attrs);
     return remember(c, p);

@@ -31,6 +31,7 @@ typedef struct fe_frame {
     const char *path;   /* of parameters and values: "stem", "layer.3", "" */
     const char *bare;   /* indices of bare repeats: "", ".0", ".0.1" */
     const char *turns;  /* "stage 1, unit 0", or "" */
+    const char *numbered; /* numbered names in the path, with how many there are: "encoder=2 encoder.0.linear=3" */
     MPC_ARRAY(fe_binding) bindings;
     MPC_ARRAY(struct fe_layer *) layers;
     bool returned;
@@ -113,7 +114,7 @@ typedef struct fe_layer {
     const fe_ast *at; /* the call with the hole */
     const fe_builtin *fn;
     const fe_block *block;
-    const char *path, *text;
+    const char *path, *numbered, *text;
     fe_value *v; /* arguments, FE_HOLE where a tensor is missing */
     const fe_ast **ast;
     uint32_t count, applied;
@@ -127,6 +128,7 @@ typedef struct fe_call {
     const fe_block *block;
     const char *name; /* of the result: label or variable, else NULL */
     const char *path; /* of parameters */
+    const char *numbered; /* as in the frame, with the call's own */
     fe_layer *layer;
     fe_value *v;
     const fe_ast **ast; /* NULL where an argument wasn't given */

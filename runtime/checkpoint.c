@@ -53,12 +53,16 @@ static mpc_status write_folder(const char *folder, mpc_store *store, const mpc_c
     snprintf(epoch, sizeof epoch, "%" PRIu64, cursor->epoch);
     snprintf(row, sizeof row, "%" PRIu64, cursor->row);
     snprintf(seed, sizeof seed, "%" PRIu64, cursor->seed);
-    const char *weights[] = {"format", "mpc", "step", step, NULL};
+    mpc_str numbered = {0};
+    if (mpc_numbered_list(store, &numbered) != MPC_OK) return mpc_str_free(&numbered), no_memory(sink);
+    const char *weights[] = {"format", "mpc", "step", step, "numbered", mpc_str_cstr(&numbered), NULL};
     const char *state[] = {"format", "mpc", "schema", "1",    "step", step,    "epoch",
                            epoch,    "row", row,      "seed", seed,   "extra", cursor->extra ? cursor->extra : "",
                            NULL};
-    if (mkdir(folder, 0777) != 0) return mpc_error(sink, "E420", "can't make %s: %s", folder, strerror(errno));
-    mpc_status status = write_part(folder, WEIGHTS, store, weights, sink);
+    mpc_status status = MPC_OK;
+    if (mkdir(folder, 0777) != 0) status = mpc_error(sink, "E420", "can't make %s: %s", folder, strerror(errno));
+    else status = write_part(folder, WEIGHTS, store, weights, sink);
+    mpc_str_free(&numbered);
     return status == MPC_OK ? write_part(folder, STATE, store, state, sink) : status;
 }
 

@@ -4,7 +4,7 @@
 #ifndef MPC_RUNTIME_CHECKPOINT_H
 #define MPC_RUNTIME_CHECKPOINT_H
 
-#include "runtime/device.h"
+#include "runtime/numbered.h"
 
 typedef struct mpc_tensor_view { /* one tensor of a safetensors file */
     const char *name;
@@ -67,6 +67,10 @@ void mpc_diff_unused(mpc_checkpoint_diff *diff, const char *name, const mpc_type
 void mpc_diff_free(mpc_checkpoint_diff *diff);
 /* Sends E401 with both lists, and with the renaming that would make them equal. */
 mpc_status mpc_diff_report(mpc_checkpoint_diff *diff, const mpc_sink *sink);
+/* Sends E402: there are more or fewer calls that only numbers tell apart. `missing` has the model's names, `unused` the
+ * file's. */
+mpc_status mpc_diff_report_numbered(const mpc_checkpoint_diff *diff, const mpc_numbered *here,
+                                    const mpc_numbered *there, const mpc_sink *sink);
 
 /* Removes all step-* folders but the newest `keep` and those named in `spare` (NULL-terminated), and leftovers of crashes. */
 mpc_status mpc_checkpoint_prune(const char *dir, int64_t keep, const char *const *spare, const mpc_sink *sink);

@@ -67,6 +67,43 @@ static mpc_status compare(const loader *l) {
     return status;
 }
 
+/* Parameters under numbers of `mine` in the store, and of the same name in the file. */
+static mpc_status report_numbered(const loader *l, const mpc_numbered *mine, const mpc_numbered *other) {
+    mpc_checkpoint_diff d = {.place = l->place, .kind = "parameters"};
+    mpc_str head = {0};
+    mpc_str_printf(&head, "%.*s.", (int)mine->length, mine->name);
+    for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
+        const mpc_store_entry *e = mpc_store_at(l->store, i);
+        if (file_of(l, e) == l->weights && strncmp(e->name, mpc_str_cstr(&head), head.length) == 0)
+            mpc_diff_missing(&d, e->name, &e->type, NULL);
+    }
+    for (uint32_t i = 0; i < mpc_safetensors_count(l->weights); i++) {
+        const mpc_tensor_view *t = mpc_safetensors_at(l->weights, i);
+        if (strncmp(t->name, mpc_str_cstr(&head), head.length) == 0) mpc_diff_unused(&d, t->name, &t->type);
+    }
+    d.failed = d.failed || head.failed;
+    mpc_status status = mpc_diff_report_numbered(&d, mine, other, l->sink);
+    mpc_str_free(&head);
+    mpc_diff_free(&d);
+    return status;
+}
+
+/* Numbered names load all or none: with another count of calls a number may mean another one. */
+static mpc_status compare_numbers(const loader *l) {
+    const char *there = mpc_safetensors_metadata(l->weights, "numbered");
+    mpc_str here = {0};
+    mpc_numbered mine, other;
+    mpc_status status = there ? mpc_numbered_list(l->store, &here) : MPC_OK;
+    if (status != MPC_OK) status = mpc_error(l->sink, "E901", "not enough memory for a checkpoint");
+    for (uint32_t i = 0; status == MPC_OK && there && i < mpc_store_count(l->store); i++) {
+        const mpc_store_entry *e = mpc_store_at(l->store, i);
+        if (file_of(l, e) == l->weights && mpc_numbered_differs(mpc_str_cstr(&here), there, e->name, &mine, &other))
+            status = report_numbered(l, &mine, &other);
+    }
+    mpc_str_free(&here);
+    return status;
+}
+
 static mpc_status read_number(const loader *l, const char *key, uint64_t *out) {
     const char *text = mpc_safetensors_metadata(l->state, key);
     char *stop = NULL;
@@ -115,7 +152,8 @@ mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_s
     loader l = {.folder = folder, .place = place, .store = store, .sink = sink, .mode = mode};
     l.weights = read_part(&l, "weights.safetensors");
     if (l.weights) l.state = read_part(&l, "state.safetensors");
-    mpc_status status = l.state ? compare(&l) : MPC_FAILED;
+    mpc_status status = l.state ? compare_numbers(&l) : MPC_FAILED;
+    if (status == MPC_OK) status = compare(&l);
     if (status == MPC_OK) status = read_cursor(&l, cursor);
     if (status == MPC_OK) status = copy_states(&l);
     mpc_safetensors_destroy(l.weights);

@@ -21,6 +21,7 @@ typedef struct mpc_store_entry {
     /* initial value */
     const char *init;
     double a, b;
+    const char *numbered; /* "attend.linear=3": names in its own that a number tells apart (runtime/numbered.h) */
 } mpc_store_entry;
 mpc_store_entry *mpc_store_at(mpc_store *store, uint32_t index);
 mpc_store_entry *mpc_store_find(mpc_store *store, const char *name, mpc_format derived);

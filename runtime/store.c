@@ -128,11 +128,12 @@ static bool fill_entry(mpc_store *store, const mpc_graph *g, mpc_node_id id, sta
     e->skip = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "skip"));
     e->role = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "role"));
     e->init = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "init"));
+    e->numbered = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "numbered"));
     e->a = mpc_attr_float(g, n, "a");
     e->b = mpc_attr_float(g, n, "b");
     e->type = *mpc_value_type(g, mpc_result(n, 0));
     e->bytes = (uint64_t)mpc_type_bytes(&e->type);
-    if (!e->name || !e->skip || !e->role || !e->init) return false;
+    if (!e->name || !e->skip || !e->role || !e->init || !e->numbered) return false;
     out->cls = mpc_state_class(e->role, e->derived);
     out->order = id;
     return true;
