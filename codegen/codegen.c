@@ -21,7 +21,8 @@ static const role_class role_classes[] = {{"param", MPC_BUF_MASTER},
                                           {"moment", MPC_BUF_MOMENT},
                                           {"copy", MPC_BUF_COPY},
                                           {"stat", MPC_BUF_STAT},
-                                          {"accum", MPC_BUF_ACCUM}};
+                                          {"accum", MPC_BUF_ACCUM},
+                                          {"ema", MPC_BUF_MOMENT}};
 
 static mpc_buffer_class class_of_role(const char *role) {
     for (size_t i = 0; i < sizeof role_classes / sizeof *role_classes; i++)

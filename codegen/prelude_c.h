@@ -228,6 +228,21 @@ MPC_FN vf mpc_round_f16(vf a) {
     return mpc_select_f(a != a, a, r);
 #endif
 }
+/* Away from zero where 1 - u doesn't exceed the share that is cut off; u: a multiple of 2^-24 in [0, 1). Infinity and NaN
+ * stay. */
+MPC_FN vf mpc_stochastic_cut(vf a, vf u, int drop) {
+    vu more = (vu)__builtin_convertvector(u * (float)(1 << drop), vi);
+    vu r = ((vu)a + more) & ~((1u << drop) - 1);
+    return mpc_select_f(((vi)a & 0x7f800000) == 0x7f800000, a, (vf)r);
+}
+MPC_FN vf mpc_stochastic_bf16(vf a, vf u) { return mpc_stochastic_cut(a, u, 16); }
+MPC_FN vf mpc_stochastic_f16(vf a, vf u) {
+    vf size = mpc_abs_f(a) * 16777216.0f; /* below f16's normal numbers: in units of its smallest one */
+    vf low = __builtin_convertvector(__builtin_convertvector(mpc_select_f(size < 1024.0f, size, mpc_splat(0.0f)), vi), vf);
+    vf units = low + mpc_select_f(1.0f - u <= size - low, mpc_splat(1.0f), mpc_splat(0.0f));
+    vf small = (vf)((vi)(units * 5.9604644775390625e-8f) | ((vi)a & INT32_MIN));
+    return mpc_select_f(size < 1024.0f, small, mpc_stochastic_cut(a, u, 13));
+}
 MPC_FN vf mpc_saturate(vf a, vf r, float max) {
     vf top = (vf)(((vi)a & INT32_MIN) | (vi)mpc_splat(max));
     return mpc_select_f(a != a, a, mpc_select_f(mpc_abs_f(r) > max, top, r));

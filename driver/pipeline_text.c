@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "driver/session.h"
+#include "driver/train_settings.h"
 
 static const char *const STAGES[] = {"parsed", "grad", "autocast", "lowered", "fused", "final", "decided"};
 
@@ -40,20 +41,13 @@ static double in_updates(const mpc_session *s, mpc_quantity q) {
 
 static void optimizer(const mpc_session *s, mpc_str *out) {
     const mpc_train_config *t = s->train;
-    const mpc_optimizer_config *o = &t->optimizer;
-    mpc_str_printf(out, "optimizer{kind=%s", o->kind);
-    option(out, "lr", o->lr);
-    option(out, "momentum", o->momentum);
-    option(out, "beta1", o->beta1);
-    option(out, "beta2", o->beta2);
-    option(out, "eps", o->eps);
-    option(out, "decay", o->weight_decay);
-    option(out, "clip", t->clip_norm);
-    mpc_str_printf(out, " accumulate=%lld nominal=%lld schedule=%s", (long long)t->accumulate, (long long)t->batch,
-                   t->schedule.kind);
-    option(out, "warmup", in_updates(s, t->schedule.warmup));
+    mpc_str_printf(out, "optimizer{kind=%s accumulate=%lld nominal=%lld schedule=%s", t->optimizer.kind,
+                   (long long)t->accumulate, (long long)t->batch, t->schedule.kind);
+    const mpc_train_setting *row;
+    for (size_t i = 0; (row = mpc_train_setting_at(i)) != NULL; i++)
+        option(out, row->option, row->is_quantity ? in_updates(s, mpc_train_setting_quantity(t, row))
+                                                  : mpc_train_setting_number(t, row));
     option(out, "total", s->total_updates);
-    option(out, "final", t->schedule.final);
     mpc_str_append(out, "}");
 }
 

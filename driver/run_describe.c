@@ -2,7 +2,6 @@
  * compared with. */
 #include <errno.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,9 @@
 
 #include "base/alloc.h"
 #include "driver/run_folder.h"
+#include "driver/train_settings.h"
 #include "driver/version.h"
+#include "ir/schedule_rate.h"
 
 static void set_number(json_t *settings, const char *key, double value) {
     json_object_set_new(settings, key, json_real(value));
@@ -35,23 +36,18 @@ static void set_quantity(json_t *settings, const char *key, mpc_quantity q) {
 /* Everything that the course of a training depends on, by the key that --set and --change take. */
 static json_t *settings_json(const mpc_train_config *t) {
     json_t *s = json_object();
-    const mpc_optimizer_config *o = &t->optimizer;
+    const mpc_train_setting *row;
     json_object_set_new(s, "precision", json_string(t->precision));
     json_object_set_new(s, "solver", json_string(t->solver));
-    json_object_set_new(s, "optimizer", json_string(o->kind));
-    set_number(s, "optimizer.lr", o->lr);
-    set_number(s, "optimizer.momentum", o->momentum);
-    set_number(s, "optimizer.beta1", o->beta1);
-    set_number(s, "optimizer.beta2", o->beta2);
-    set_number(s, "optimizer.eps", o->eps);
-    set_number(s, "optimizer.weight_decay", o->weight_decay);
+    json_object_set_new(s, "optimizer", json_string(t->optimizer.kind));
     json_object_set_new(s, "schedule", json_string(t->schedule.kind));
-    set_quantity(s, "schedule.warmup", t->schedule.warmup);
-    set_number(s, "schedule.final", t->schedule.final);
+    for (size_t i = 0; (row = mpc_train_setting_at(i)) != NULL; i++) {
+        if (row->is_quantity) set_quantity(s, row->key, mpc_train_setting_quantity(t, row));
+        else set_number(s, row->key, mpc_train_setting_number(t, row));
+    }
     set_number(s, "batch", (double)t->batch);
     set_number(s, "accumulate", (double)t->accumulate);
     set_quantity(s, "length", t->length);
-    set_number(s, "clip_norm", t->clip_norm);
     json_object_set_new(s, "seed", json_integer((json_int_t)t->seed));
     return s;
 }
@@ -166,23 +162,27 @@ static uint32_t list_changes(const mpc_options *o, const json_t *old, json_t *no
     return count;
 }
 
-/* The learning rate that a schedule gives before its warm-up factor's end and after, as the schedule op defines it. */
-static double rate_at(const mpc_train_config *t, double warmup, double total, double applied) {
-    double next = applied + 1, base = t->optimizer.lr;
-    if (next <= warmup) return base * next / warmup;
-    if (strcmp(t->schedule.kind, "cosine") != 0 || total <= warmup) return base;
-    double x = fmin((next - warmup) / (total - warmup), 1);
-    return base * (t->schedule.final + (1 - t->schedule.final) * 0.5 * (1 + cos(3.14159265358979323846 * x)));
+static double in_updates(const mpc_session *s, mpc_quantity q) {
+    return q.unit == MPC_UNIT_EPOCHS ? q.value * (double)s->updates_per_epoch : q.value;
+}
+
+static double rate_after(const mpc_session *s, double applied) {
+    const mpc_schedule_config *c = &s->train->schedule;
+    mpc_schedule_rule rule = {.kind = c->kind,
+                              .rate = s->train->optimizer.lr,
+                              .warmup = in_updates(s, c->warmup),
+                              .total = s->total_updates,
+                              .final = c->final,
+                              .every = in_updates(s, c->every),
+                              .factor = c->factor};
+    return mpc_schedule_rate(&rule, applied);
 }
 
 static void note_changes(const mpc_session *s, const json_t *old, json_t *now, uint64_t step) {
     mpc_str text = {0};
-    if (list_changes(s->cli->options, old, now, true, &text) > 0) {
-        const mpc_quantity *w = &s->train->schedule.warmup;
-        double warmup = w->unit == MPC_UNIT_EPOCHS ? w->value * (double)s->updates_per_epoch : w->value;
+    if (list_changes(s->cli->options, old, now, true, &text) > 0)
         fprintf(stderr, "changed:%s\nlearning rate after step %llu: %.4g\n", mpc_str_cstr(&text),
-                (unsigned long long)step, rate_at(s->train, warmup, s->total_updates, (double)step));
-    }
+                (unsigned long long)step, rate_after(s, (double)step));
     mpc_str_free(&text);
 }
 

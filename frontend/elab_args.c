@@ -272,6 +272,6 @@ mpc_format fe_arg_format(fe_call *c, uint32_t i) {
 const fe_init *fe_arg_init(fe_call *c, uint32_t i, const fe_init *fallback) {
     if (!c->ast[i]) return fallback;
     if (c->v[i].kind == FE_INIT) return c->v[i].init;
-    wrong(c, i, "an initialiser (normal, uniform, constant, zeros, ones, kaiming, xavier)");
+    wrong(c, i, "an initialiser (normal, truncated_normal, uniform, constant, zeros, ones, kaiming, xavier, orthogonal)");
     return fallback;
 }

@@ -1,10 +1,9 @@
 /* States: parameters with what the `params` section says of them, running statistics, the random generator's; and
  * precision policies. A path belongs to one call. A layer that is applied again finds its parameters under their paths,
  * and they must have the same shape. */
-#include <math.h>
 #include <string.h>
 
-#include "frontend/fe_elab.h"
+#include "frontend/fe_params.h"
 
 const fe_init *fe_init_value(fe_elab *e, fe_init init) {
     static const fe_init zeros = {.kind = FE_INIT_ZEROS};
@@ -19,96 +18,9 @@ fe_param *fe_find_param(fe_elab *e, const char *path) {
     return e->param_index && mpc_map_get(e->param_index, path, &i) ? &e->params.data[i] : NULL;
 }
 
-/* --- the params section --- */
-
-typedef struct resolved {
-    const fe_init *init;
-    double decay, lr;
-    bool frozen, frozen_norm;
-} resolved;
-
-static void apply_entry(fe_elab *e, const fe_ast *entry, resolved *r) {
-    fe_value v = FE_POISONED;
-    bool weights = entry->kid[0]->kind == AST_NAME && strcmp(entry->kid[0]->text, "weights") == 0;
-    if (!weights) {
-        fe_frame *frame = e->frame;
-        mpc_builder *b = e->b;
-        e->frame = NULL;
-        e->b = NULL;
-        v = fe_eval(e, entry->kid[0], NULL);
-        e->frame = frame;
-        e->b = b;
-    }
-    if (strcmp(entry->text, "init") == 0 && v.kind == FE_INIT) r->init = v.init;
-    else if (strcmp(entry->text, "decay") == 0 && fe_is_number(v) && fe_number(v) >= 0) r->decay = fe_number(v);
-    else if (strcmp(entry->text, "lr") == 0 && v.kind == FE_QUANTITY && strcmp(v.unit, "x") == 0 && v.f >= 0)
-        r->lr = v.f;
-    else if (strcmp(entry->text, "freeze") == 0 && (weights || v.kind == FE_BOOL)) {
-        r->frozen = weights || v.i;
-        r->frozen_norm = !weights && v.i;
-    } else if (weights || v.kind != FE_POISON) {
-        fe_report report =
-            fe_begin(e->d, MPC_SEV_ERROR, "E052", entry->kid[0]->span, "this is no value for `%s`", entry->text);
-        fe_help(&report, "init = normal(std = 0.02), decay = 0 or more, lr = 10 x, freeze = true, false or weights");
-        fe_send(&report);
-    }
-}
-
-static resolved resolve(fe_elab *e, const char *path, const fe_init *init) {
-    resolved r = {.init = init, .decay = -1, .lr = 1};
-    for (size_t i = 0; i < e->m->params.count; i++) {
-        fe_selector *s = &e->m->params.data[i];
-        if (!mpc_glob_match(s->glob, path)) continue;
-        s->matched = true;
-        for (const fe_ast *entry = s->entries; entry; entry = entry->next) apply_entry(e, entry, &r);
-    }
-    return r;
-}
-
 bool fe_norm_frozen(fe_elab *e, const char *path) {
     static const fe_init none = {.kind = FE_INIT_ONES};
-    return resolve(e, fe_format(e, "%s.weight", path), &none).frozen_norm;
-}
-
-/* fan in and fan out: the last axis goes out, the one before it comes in, a convolution's window counts for both. */
-static void fans(uint32_t rank, const int64_t *dims, double *in, double *out) {
-    double window = rank == 4 ? (double)dims[0] * (double)dims[1] : 1;
-    *out = rank ? (double)dims[rank - 1] * window : 1;
-    *in = rank > 1 ? (double)dims[rank - 2] * window : *out;
-    if (*in < 1) *in = 1;
-    if (*out < 1) *out = 1;
-}
-
-typedef struct concrete {
-    const char *kind;
-    double a, b;
-} concrete;
-
-static concrete concrete_init(const fe_init *init, uint32_t rank, const int64_t *dims) {
-    double in, out;
-    fans(rank, dims, &in, &out);
-    double bound = 0;
-    switch (init->kind) {
-    case FE_INIT_ZEROS:
-        return (concrete){"zeros", 0, 0};
-    case FE_INIT_ONES:
-        return (concrete){"ones", 0, 0};
-    case FE_INIT_CONSTANT:
-        return (concrete){"constant", init->a, 0};
-    case FE_INIT_NORMAL:
-        return (concrete){"normal", init->a, init->b};
-    case FE_INIT_UNIFORM:
-        return (concrete){"uniform", init->a, init->b};
-    case FE_INIT_KAIMING:
-        bound = sqrt(6 / in);
-        break;
-    case FE_INIT_XAVIER:
-        bound = sqrt(6 / (in + out));
-        break;
-    case FE_INIT_FAN_IN:
-        return (concrete){"uniform", -1 / sqrt(init->a > 0 ? init->a : in), 1 / sqrt(init->a > 0 ? init->a : in)};
-    }
-    return (concrete){"uniform", -bound, bound};
+    return fe_resolve_param(e, fe_format(e, "%s.weight", path), &none).frozen_norm;
 }
 
 /* --- making them --- */
@@ -156,7 +68,9 @@ static bool parameters_allowed(fe_call *c) {
     return false;
 }
 
-static fe_value build_state(fe_call *c, const char *path, mpc_type_id type, const mpc_attr_arg *attrs, uint32_t count) {
+/* State `name`, whose value is called `path`. */
+static fe_value build_state(fe_call *c, const char *name, const char *path, mpc_type_id type, const mpc_attr_arg *attrs,
+                            uint32_t count) {
     fe_elab *e = c->e;
     fe_set_place(e, c->at->span);
     if (!type) {
@@ -164,9 +78,49 @@ static fe_value build_state(fe_call *c, const char *path, mpc_type_id type, cons
         return FE_POISONED;
     }
     mpc_builder_set_name(e->b, path);
-    mpc_value_id id = mpc_build_state(e->b, path, type, attrs, count);
+    mpc_value_id id = mpc_build_state(e->b, name, type, attrs, count);
     if (id == MPC_NONE) e->failed = true;
     return id == MPC_NONE ? FE_POISONED : fe_tensor_value(e, id, c->at->span);
+}
+
+/* Formats that the update rounds parameters to when they have no master. */
+static mpc_format stored_format(const fe_elab *e, const fe_param_settings *r) {
+    mpc_format low = mpc_format_find(e->m->config.precision);
+    bool can = low == MPC_FMT_bf16 || low == MPC_FMT_f16;
+    return can && strcmp(r->weights, "master") != 0 ? low : MPC_FMT_none;
+}
+
+static fe_value build_param(fe_call *c, const char *path, const fe_param_settings *r, uint32_t rank,
+                            const int64_t *dims) {
+    fe_concrete_init k = fe_init_for(r->init, rank, dims);
+    bool random = strcmp(r->weights, "stochastic") == 0;
+    mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"),
+                            MPC_A_BOOL("trainable", !r->frozen),
+                            MPC_A_STR("init", r->load ? "file" : k.kind),
+                            MPC_A_FLOAT("a", r->load ? 0 : k.a),
+                            MPC_A_FLOAT("b", r->load ? 0 : k.b),
+                            MPC_A_FLOAT("decay", r->decay),
+                            MPC_A_FLOAT("lr", r->lr),
+                            MPC_A_INT("group", r->group),
+                            MPC_A_STR("numbered", c->numbered),
+                            MPC_A_FLOAT("ema", r->frozen ? 0 : r->ema),
+                            MPC_A_FORMAT("stored", stored_format(c->e, r)),
+                            MPC_A_STR("rounding", random ? "stochastic" : "nearest"),
+                            MPC_A_STR("path", r->load ? r->load : ""),
+                            MPC_A_STR("from", r->load ? r->name_in_file : "")};
+    mpc_type_id type = mpc_type_make(c->e->ctx, MPC_FMT_f32, rank, dims);
+    return build_state(c, path, path, type, attrs, sizeof attrs / sizeof *attrs);
+}
+
+/* Evaluation and prediction read the average of a parameter that has one. */
+static bool averages(const fe_elab *e, const fe_param_settings *r) {
+    return e->phase != MPC_PHASE_TRAIN && r->ema > 0 && !r->frozen;
+}
+
+static fe_value build_average(fe_call *c, const char *path, uint32_t rank, const int64_t *dims) {
+    mpc_attr_arg attrs[] = {MPC_A_STR("role", "ema"), MPC_A_STR("init", "copy")};
+    const char *name = fe_format(c->e, "%s/ema", path);
+    return build_state(c, name, path, mpc_type_make(c->e->ctx, MPC_FMT_f32, rank, dims), attrs, 2);
 }
 
 static fe_value remember(fe_call *c, fe_param p) {
@@ -191,16 +145,10 @@ fe_value fe_make_param(fe_call *c, const char *suffix, uint32_t rank, const int6
                  fe_dims_text(e, dims, rank));
         return FE_POISONED;
     }
-    resolved r = resolve(e, path, init);
-    uint32_t group = r.frozen ? 0 : fe_group_of_parameter(e, path, c->at->span);
-    concrete k = concrete_init(r.init, rank, dims);
-    mpc_attr_arg attrs[] = {MPC_A_STR("role", "param"), MPC_A_BOOL("trainable", !r.frozen),
-                            MPC_A_STR("init", k.kind),  MPC_A_FLOAT("a", k.a),
-                            MPC_A_FLOAT("b", k.b),      MPC_A_FLOAT("decay", r.decay),
-                            MPC_A_FLOAT("lr", r.lr),    MPC_A_INT("group", group),
-                            MPC_A_STR("numbered", c->numbered)};
-    fe_param p = {.path = path, .frozen = r.frozen, .group = group};
-    p.value = build_state(c, path, mpc_type_make(e->ctx, MPC_FMT_f32, rank, dims), attrs, sizeof attrs / sizeof *attrs);
+    fe_param_settings r = fe_resolve_param(e, path, init);
+    r.group = r.frozen ? 0 : fe_group_of_parameter(e, path, c->at->span);
+    fe_param p = {.path = path, .frozen = r.frozen, .group = r.group};
+    p.value = averages(e, &r) ? build_average(c, path, rank, dims) : build_param(c, path, &r, rank, dims);
     return remember(c, p);
 }
 
@@ -211,9 +159,16 @@ fe_value fe_make_stat(fe_call *c, const char *suffix, int64_t size, bool ones) {
     fe_param *old = NULL;
     if (!path_is_free(c, path, &old)) return FE_POISONED;
     if (old) return reuse(c, old, 1, &size);
-    mpc_attr_arg attrs[] = {MPC_A_STR("role", "stat"), MPC_A_STR("init", ones ? "ones" : "zeros")};
+    static const fe_init none = {.kind = FE_INIT_ZEROS};
+    fe_param_settings r = fe_resolve_param(e, path, &none);
+    mpc_attr_arg attrs[4] = {MPC_A_STR("role", "stat"), MPC_A_STR("init", ones ? "ones" : "zeros")};
+    uint32_t count = 2;
+    if (r.load) { /* where the file has it: weights files of ours don't */
+        attrs[count++] = MPC_A_STR("path", r.load);
+        attrs[count++] = MPC_A_STR("from", r.name_in_file);
+    }
     fe_param p = {.path = path, .is_stat = true, .frozen = true};
-    p.value = build_state(c, path, mpc_type_make(e->ctx, MPC_FMT_f32, 1, &size), attrs, 2);
+    p.value = build_state(c, path, path, mpc_type_make(e->ctx, MPC_FMT_f32, 1, &size), attrs, count);
     if (p.value.kind == FE_TENSOR) p.latest = p.value.t->id;
     return remember(c, p);
 }
@@ -340,6 +295,8 @@ void fe_check_selectors(fe_elab *e) {
     m->params_checked = true;
     for (size_t i = 0; i < m->params.count; i++)
         if (!m->params.data[i].matched) report_selector(e, &m->params.data[i], "parameter", false);
+    for (size_t i = 0; i < m->freeze.count; i++)
+        if (!m->freeze.data[i].matched) report_selector(e, &m->freeze.data[i], "parameter", false);
     for (size_t i = 0; i < m->policy.count; i++)
         if (!m->policy.data[i].matched)
             report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value", true);

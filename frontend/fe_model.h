@@ -62,6 +62,7 @@ struct mpc_model {
     MPC_ARRAY(fe_block) blocks;
     MPC_ARRAY(fe_setting) train;
     MPC_ARRAY(fe_selector) params;
+    MPC_ARRAY(fe_selector) freeze; /* of train */
     MPC_ARRAY(fe_selector) policy;
     MPC_ARRAY(fe_agreement) agreements;
     MPC_ARRAY(mpc_data_source) sources;

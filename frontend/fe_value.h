@@ -50,12 +50,16 @@ typedef enum fe_init_kind {
     FE_INIT_UNIFORM,
     FE_INIT_KAIMING,
     FE_INIT_XAVIER,
+    FE_INIT_KAIMING_NORMAL,
+    FE_INIT_XAVIER_NORMAL,
+    FE_INIT_TRUNCATED,
+    FE_INIT_ORTHOGONAL,
     FE_INIT_FAN_IN
 } fe_init_kind;
 
 typedef struct fe_init {
     fe_init_kind kind;
-    double a, b; /* constant: a; normal: mean, std; uniform: low, high */
+    double a, b; /* constant: a; normal, truncated: mean, std; uniform: low, high; orthogonal: gain */
 } fe_init;
 
 struct fe_layer;

@@ -276,6 +276,7 @@ void mpc_model_destroy(mpc_model *m) {
     mpc_array_free(&m->blocks);
     mpc_array_free(&m->train);
     mpc_array_free(&m->params);
+    mpc_array_free(&m->freeze);
     mpc_array_free(&m->policy);
     mpc_array_free(&m->agreements);
     mpc_array_free(&m->sources);

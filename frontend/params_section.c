@@ -2,6 +2,7 @@
  * file, overrides last. */
 #include <string.h>
 
+#include "frontend/fe_params.h"
 #include "frontend/fe_train.h"
 
 static void add(mpc_model *m, fe_selector s) {
@@ -9,24 +10,18 @@ static void add(mpc_model *m, fe_selector s) {
 }
 
 static bool check_params_key(mpc_model *m, const fe_ast *e) {
-    static const char *const known[] = {"init", "lr", "decay", "freeze"}, *const later[] = {"load", "ema", "weights",
-                                                                                            "from"};
     if (e->kind != AST_ENTRY) {
         fe_error(&m->diag, "E052", e->span, "here stand lines of the form key = value");
         return false;
     }
-    for (size_t i = 0; i < 4; i++)
-        if (strcmp(e->text, known[i]) == 0) return true;
-    for (size_t i = 0; i < 4; i++)
-        if (strcmp(e->text, later[i]) == 0) {
-            fe_error(&m->diag, "E009", e->name_span, "`%s` in params is not supported yet", e->text);
-            return false;
-        }
     fe_suggestion s = fe_suggest(e->text);
-    for (size_t i = 0; i < 4; i++) fe_suggest_try(&s, known[i]);
+    for (size_t i = 0; fe_params_key(i); i++) {
+        if (strcmp(e->text, fe_params_key(i)) == 0) return true;
+        fe_suggest_try(&s, fe_params_key(i));
+    }
     fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E052", e->name_span, "params has no key `%s`", e->text);
     if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
-    else fe_help(&r, "there are init, lr, decay and freeze");
+    else fe_help(&r, "there are init, lr, decay, freeze, ema, weights and load");
     fe_send(&r);
     return false;
 }

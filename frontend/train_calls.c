@@ -10,7 +10,7 @@ typedef struct call_arg {
     const char *callee, *name;
     arg_kind kind;
     size_t offset;
-    double fallback;
+    double fallback; /* of a pair: the second number, after 0.9 */
     bool positional;
 } call_arg;
 
@@ -19,15 +19,30 @@ typedef struct call_arg {
 #define SCL(f) offsetof(mpc_scale_config, f)
 static const call_arg args[] = {
     {"adamw", "lr", ARG_NUMBER, OPT(lr), 1e-3, false},
-    {"adamw", "betas", ARG_PAIR, OPT(beta1), 0, false},
+    {"adamw", "betas", ARG_PAIR, OPT(beta1), 0.999, false},
     {"adamw", "eps", ARG_NUMBER, OPT(eps), 1e-8, false},
     {"adamw", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0.01, false},
+    {"adam", "lr", ARG_NUMBER, OPT(lr), 1e-3, false},
+    {"adam", "betas", ARG_PAIR, OPT(beta1), 0.999, false},
+    {"adam", "eps", ARG_NUMBER, OPT(eps), 1e-8, false},
+    {"adam", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
+    {"lion", "lr", ARG_NUMBER, OPT(lr), 1e-4, false},
+    {"lion", "betas", ARG_PAIR, OPT(beta1), 0.99, false},
+    {"lion", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
+    {"nesterov", "lr", ARG_NUMBER, OPT(lr), 0.01, false},
+    {"nesterov", "momentum", ARG_NUMBER, OPT(momentum), 0.9, false},
+    {"nesterov", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
     {"sgd", "lr", ARG_NUMBER, OPT(lr), 0.01, false},
     {"sgd", "momentum", ARG_NUMBER, OPT(momentum), 0, false},
     {"sgd", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
     {"constant", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
     {"cosine", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
     {"cosine", "final", ARG_NUMBER, SCH(final), 0, false},
+    {"linear", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
+    {"linear", "final", ARG_NUMBER, SCH(final), 0, false},
+    {"step", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
+    {"step", "every", ARG_QUANTITY, SCH(every), 0, false},
+    {"step", "factor", ARG_NUMBER, SCH(factor), 0.1, false},
     {"dynamic", "init", ARG_NUMBER, SCL(init), 65536, true},
     {"dynamic", "growth", ARG_NUMBER, SCL(growth), 2, false},
     {"dynamic", "backoff", ARG_NUMBER, SCL(backoff), 0.5, false},
@@ -49,7 +64,7 @@ static void store(const call_arg *a, void *out, double value, double second) {
 static void set_defaults(const char *callee, void *out) {
     for (size_t i = 0; i < ARG_ROWS; i++) {
         if (strcmp(args[i].callee, callee) != 0) continue;
-        if (args[i].kind == ARG_PAIR) store(&args[i], out, 0.9, 0.999);
+        if (args[i].kind == ARG_PAIR) store(&args[i], out, 0.9, args[i].fallback);
         else if (args[i].kind == ARG_QUANTITY)
             *(mpc_quantity *)((char *)out + args[i].offset) = (mpc_quantity){0, MPC_UNIT_STEPS};
         else store(&args[i], out, args[i].fallback, 0);
@@ -100,8 +115,9 @@ static bool read_arg(mpc_model *m, const call_arg *a, const fe_ast *value, void 
                 fe_is_number(v.items[1]);
     const char *wanted = "a number of at least 0";
     if (a->kind == ARG_QUANTITY) {
-        if (fe_read_quantity(m, v, true, (mpc_quantity *)((char *)out + a->offset))) return true;
-        wanted = "a number with a unit, such as 100 steps or 1 epoch";
+        mpc_quantity *q = (mpc_quantity *)((char *)out + a->offset);
+        if (fe_read_quantity(m, v, true, q) && q->unit != MPC_UNIT_MINUTES) return true;
+        wanted = "a number of steps or epochs, such as 100 steps or 1 epoch";
     } else if (a->kind == ARG_PAIR) {
         if (pair) store(a, out, fe_number(v.items[0]), fe_number(v.items[1]));
         if (pair) return true;
@@ -139,6 +155,15 @@ static bool seen_before(mpc_model *m, const fe_ast *call, const fe_ast *arg) {
     return false;
 }
 
+/* A rate that falls by steps needs to know how long they are. */
+static bool step_has_length(mpc_model *m, const char *callee, const fe_setting *s, const void *out) {
+    if (strcmp(callee, "step") != 0 || ((const mpc_schedule_config *)out)->every.value > 0) return true;
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E303", s->expr->span, "`step` needs `every`, more than 0");
+    fe_help(&r, "step(every = 10 epochs, factor = 0.1)");
+    fe_send(&r);
+    return false;
+}
+
 bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     const char *callee = NULL;
     if (!known_callee(m, k, s->expr, &callee)) return false;
@@ -150,8 +175,10 @@ bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *
                                                       .max = 16777216,
                                                       .min = 6.103515625e-05,
                                                       .interval = 2000};
+    if (strcmp(k->name, "optimizer") == 0) *(mpc_optimizer_config *)out = (mpc_optimizer_config){.kind = callee};
+    if (strcmp(k->name, "schedule") == 0) *(mpc_schedule_config *)out = (mpc_schedule_config){.kind = callee, .factor = 1};
     set_defaults(callee, out);
-    if (s->expr->kind != AST_CALL) return true;
+    if (s->expr->kind != AST_CALL) return step_has_length(m, callee, s, out);
     uint32_t position = 0;
     bool ok = true;
     for (const fe_ast *arg = s->expr->list.first; arg; arg = arg->next, position++) {
@@ -159,5 +186,5 @@ bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *
         if (seen_before(m, s->expr, arg)) ok = false;
         else ok = (a ? read_arg(m, a, arg->kid[0], out) : unknown(m, callee, arg)) && ok;
     }
-    return ok;
+    return ok && step_has_length(m, callee, s, out);
 }

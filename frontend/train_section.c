@@ -75,6 +75,46 @@ static bool store_number(mpc_model *m, const fe_train_key *k, const fe_setting *
     return ok;
 }
 
+/* A share: 0 for none, below 1. */
+static bool store_share(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    (void)k;
+    fe_value v = fe_eval_constant(m, s->expr);
+    bool ok = fe_is_number(v) && fe_number(v) >= 0 && fe_number(v) < 1;
+    if (ok) *(double *)out = fe_number(v);
+    else if (v.kind != FE_POISON) bad_value(m, s, s->expr->span, "a number from 0 (off) to below 1, such as 0.999");
+    return ok;
+}
+
+/* auto: no masters under the level O3, as Apex has it, else masters. `solver` was read before. */
+static bool store_weights(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    if (!store_word(m, k, s, out)) return false;
+    if (strcmp(*(const char **)out, "auto") == 0)
+        *(const char **)out = strcmp(m->config.solver, "O3") == 0 ? "none" : "master";
+    return true;
+}
+
+static bool store_last_batch(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    const char *word = NULL;
+    if (!store_word(m, k, s, &word)) return false;
+    *(bool *)out = strcmp(word, "drop") == 0;
+    return true;
+}
+
+/* A list of selectors, as lines of params have them. */
+static bool store_selectors(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
+    (void)k;
+    (void)out;
+    fe_value v = fe_eval_constant(m, s->expr);
+    bool ok = v.kind == FE_LIST;
+    for (uint32_t i = 0; ok && i < v.count; i++) {
+        ok = v.items[i].kind == FE_STRING && *v.items[i].s;
+        fe_selector selector = {.glob = ok ? v.items[i].s : "", .span = s->expr->span};
+        if (ok && !mpc_array_push(&m->freeze, selector)) m->diag.no_memory = true;
+    }
+    if (!ok && v.kind != FE_POISON) bad_value(m, s, s->expr->span, "a list of paths in quotes, such as [\"encoder.**\"]");
+    return ok;
+}
+
 static mpc_unit unit_of(const char *word) {
     if (strncmp(word, "step", 4) == 0) return MPC_UNIT_STEPS;
     if (strncmp(word, "epoch", 5) == 0) return MPC_UNIT_EPOCHS;
@@ -151,8 +191,10 @@ static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s,
 static const char *const precisions[] = {"f32", "tf32", "bf16", "f16", NULL};
 static const char *const stops[] = {"stop", "skip", NULL};
 static const char *const rejects[] = {"reject", "keep", NULL};
-static const char *const optimizers[] = {"adamw", "sgd", NULL};
-static const char *const schedules[] = {"constant", "cosine", NULL};
+static const char *const optimizers[] = {"adamw", "adam", "sgd", "nesterov", "lion", NULL};
+static const char *const schedules[] = {"constant", "cosine", "linear", "step", NULL};
+static const char *const masters[] = {"auto", "master", "stochastic", "none", NULL};
+static const char *const last_batches[] = {"keep", "drop", NULL};
 static const char *const scales[] = {"dynamic", "static", NULL};
 static const int64_t zero = 0, one = 1;
 
@@ -167,6 +209,11 @@ static const fe_train_key keys[] = {
     {"accumulate", "1", store_count, &one, FIELD(accumulate)},
     {"length", "10 epochs", store_quantity, NULL, FIELD(length)},
     {"clip_norm", "0", store_number, NULL, FIELD(clip_norm)},
+    {"clip_value", "0", store_number, NULL, FIELD(clip_value)},
+    {"weights", "auto", store_weights, masters, FIELD(weights)},
+    {"ema", "0", store_share, NULL, FIELD(ema)},
+    {"freeze", "[]", store_selectors, NULL, 0},
+    {"last_batch", "keep", store_last_batch, last_batches, FIELD(drops_last)},
     {"monitor", "\"\"", store_monitor, NULL, FIELD(monitor)},
     {"eval_every", "1 epoch", store_quantity, NULL, FIELD(eval_every)},
     {"save_every", "1 epoch", store_quantity, NULL, FIELD(save_every)},

@@ -34,13 +34,16 @@ static mpc_value_id decayed(mpc_expand *e, mpc_value_id w, mpc_value_id rate) {
     return mpc_expand_op3(e, MPC_OP_where, moves, less, w);
 }
 
-/* (w, g, m, rate) -> w', m' = momentum m + g */
+/* (w, g, m, rate) -> w', m' = momentum m + g; Nesterov's step looks one momentum ahead: g + momentum m' */
 void mpc_expand_sgd(mpc_expand *e) {
     double momentum = attr(e, "momentum");
-    mpc_value_id w = mpc_expand_f32(e, 0), m = mpc_expand_f32(e, 1), rate = rate_of(e, 3);
-    if (momentum != 0) m = mpc_expand_keep2(e, 1, MPC_OP_add, mpc_expand_scale(e, mpc_expand_f32(e, 2), momentum), m);
+    mpc_value_id w = mpc_expand_f32(e, 0), g = mpc_expand_f32(e, 1), m = g, rate = rate_of(e, 3);
+    if (momentum != 0) m = mpc_expand_keep2(e, 1, MPC_OP_add, mpc_expand_scale(e, mpc_expand_f32(e, 2), momentum), g);
     e->results[1] = m;
-    mpc_expand_emit2(e, 0, MPC_OP_sub, decayed(e, w, rate), mpc_expand_op2(e, MPC_OP_mul, rate, m));
+    mpc_value_id step = m;
+    if (mpc_attr_bool(e->from, e->node, "nesterov"))
+        step = mpc_expand_op2(e, MPC_OP_add, g, mpc_expand_scale(e, m, momentum));
+    mpc_expand_emit2(e, 0, MPC_OP_sub, decayed(e, w, rate), mpc_expand_op2(e, MPC_OP_mul, rate, step));
 }
 
 /* 1 - beta^t. In f32, exp(t log(beta)) of 0.999 at t = 1 keeps 4 digits of the difference from 1. With h = tanh(-t
@@ -59,10 +62,18 @@ static mpc_value_id moment(mpc_expand *e, uint32_t operand, uint32_t result, dou
     return mpc_expand_keep2(e, result, MPC_OP_add, old, mpc_expand_scale(e, now, 1 - beta));
 }
 
+/* g + decay * w: Adam's own decay goes through the moments. An infinite weight that doesn't decay adds nothing. */
+static mpc_value_id with_decay(mpc_expand *e, mpc_value_id w, mpc_value_id g) {
+    if (attr(e, "decay") == 0) return g;
+    return mpc_expand_op2(e, MPC_OP_add, g, mpc_expand_scale(e, w, attr(e, "decay")));
+}
+
 /* (w, g, m, v, rate, t) -> w', m', v' */
 void mpc_expand_adamw(mpc_expand *e) {
     double beta1 = attr(e, "beta1"), beta2 = attr(e, "beta2");
     mpc_value_id w = mpc_expand_f32(e, 0), g = mpc_expand_f32(e, 1), rate = rate_of(e, 4), t = mpc_expand_f32(e, 5);
+    bool coupled = mpc_attr_bool(e->from, e->node, "coupled");
+    if (coupled) g = with_decay(e, w, g);
     mpc_value_id step = mpc_expand_op2(e, MPC_OP_div, rate, one_minus_power(e, beta1, t));
     mpc_value_id widen = mpc_expand_op2(e, MPC_OP_div, mpc_expand_number(e, 1), one_minus_power(e, beta2, t));
     mpc_value_id m = moment(e, 2, 1, beta1, g);
@@ -70,28 +81,68 @@ void mpc_expand_adamw(mpc_expand *e) {
     mpc_value_id root = mpc_expand_op1(e, MPC_OP_sqrt, mpc_expand_op2(e, MPC_OP_mul, v, widen));
     mpc_value_id below = mpc_expand_op2(e, MPC_OP_add, root, mpc_expand_number(e, attr(e, "eps")));
     mpc_value_id change = mpc_expand_op2(e, MPC_OP_div, mpc_expand_op2(e, MPC_OP_mul, step, m), below);
+    mpc_expand_emit2(e, 0, MPC_OP_sub, coupled ? w : decayed(e, w, rate), change);
+}
+
+/* -1, 1, or x itself where it is neither positive nor negative: 0 and NaN */
+static mpc_value_id sign_of(mpc_expand *e, mpc_value_id x) {
+    mpc_value_id zero = mpc_expand_number(e, 0);
+    mpc_value_id low = mpc_expand_op3(e, MPC_OP_where, mpc_expand_op2(e, MPC_OP_lt, x, zero), mpc_expand_number(e, -1), x);
+    return mpc_expand_op3(e, MPC_OP_where, mpc_expand_op2(e, MPC_OP_gt, x, zero), mpc_expand_number(e, 1), low);
+}
+
+/* (w, g, m, rate) -> w', m' */
+void mpc_expand_lion(mpc_expand *e) {
+    double beta1 = attr(e, "beta1");
+    mpc_value_id w = mpc_expand_f32(e, 0), g = mpc_expand_f32(e, 1), rate = rate_of(e, 3);
+    moment(e, 2, 1, attr(e, "beta2"), g);
+    mpc_value_id mean = mpc_expand_op2(e, MPC_OP_add, mpc_expand_scale(e, mpc_expand_f32(e, 2), beta1),
+                                       mpc_expand_scale(e, g, 1 - beta1));
+    mpc_value_id change = mpc_expand_op2(e, MPC_OP_mul, rate, sign_of(e, mean));
     mpc_expand_emit2(e, 0, MPC_OP_sub, decayed(e, w, rate), change);
 }
 
-/* rate (final + (1 - final) (1 + cos(pi done)) / 2), done = (t - warmup) / (total - warmup) up to 1 */
-static mpc_value_id cosine_rate(mpc_expand *e, mpc_value_id t) {
+/* (1 + cos(pi done)) / 2 */
+static mpc_value_id left_cosine(mpc_expand *e, mpc_value_id done) {
+    mpc_value_id wave = mpc_expand_op1(e, MPC_OP_cos, mpc_expand_scale(e, done, 3.14159265358979323846));
+    return mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, wave, mpc_expand_number(e, 1)), 0.5);
+}
+
+static mpc_value_id left_linear(mpc_expand *e, mpc_value_id done) {
+    return mpc_expand_op2(e, MPC_OP_sub, mpc_expand_number(e, 1), done);
+}
+
+/* rate (final + (1 - final) left(done)), done = (t - warmup) / (total - warmup) up to 1 */
+static mpc_value_id falling_rate(mpc_expand *e, mpc_value_id t, mpc_value_id (*left)(mpc_expand *, mpc_value_id)) {
     double rate = attr(e, "rate"), warmup = attr(e, "warmup"), total = attr(e, "total"), final = attr(e, "final");
     if (total <= warmup) return mpc_expand_number(e, rate * final);
     mpc_value_id past = mpc_expand_op2(e, MPC_OP_sub, t, mpc_expand_number(e, warmup));
     mpc_value_id done = mpc_expand_op2(e, MPC_OP_div, past, mpc_expand_number(e, total - warmup));
     done = mpc_expand_op2(e, MPC_OP_minimum, done, mpc_expand_number(e, 1));
-    mpc_value_id wave = mpc_expand_op1(e, MPC_OP_cos, mpc_expand_scale(e, done, 3.14159265358979323846));
-    mpc_value_id half =
-        mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, wave, mpc_expand_number(e, 1)), 0.5 * (1 - final));
-    return mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, half, mpc_expand_number(e, final)), rate);
+    mpc_value_id part = mpc_expand_scale(e, left(e, done), 1 - final);
+    return mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_add, part, mpc_expand_number(e, final)), rate);
+}
+
+/* rate factor^floor(applied / every). The quotient is exact enough for floor: below 2^23 steps it is a whole number, or
+ * further from one than its rounding. A conversion to integers cuts off. */
+static mpc_value_id stepped_rate(mpc_expand *e, mpc_value_id applied) {
+    double every = attr(e, "every");
+    if (every <= 0) return mpc_expand_number(e, attr(e, "rate"));
+    mpc_value_id periods = mpc_expand_op2(e, MPC_OP_div, applied, mpc_expand_number(e, every));
+    periods = mpc_expand_as(e, mpc_expand_as(e, periods, MPC_FMT_i32), MPC_FMT_f32);
+    mpc_value_id power = mpc_expand_op2(e, MPC_OP_pow, mpc_expand_number(e, attr(e, "factor")), periods);
+    return mpc_expand_scale(e, power, attr(e, "rate"));
 }
 
 /* (applied steps) -> rate of the next one */
 void mpc_expand_schedule(mpc_expand *e) {
     double rate = attr(e, "rate"), warmup = attr(e, "warmup");
-    bool cosine = strcmp(mpc_attr_str(e->from, e->node, "kind"), "cosine") == 0;
-    mpc_value_id t = mpc_expand_op2(e, MPC_OP_add, mpc_expand_f32(e, 0), mpc_expand_number(e, 1));
-    mpc_value_id later = cosine ? cosine_rate(e, t) : mpc_expand_number(e, rate);
+    const char *kind = mpc_attr_str(e->from, e->node, "kind");
+    mpc_value_id applied = mpc_expand_f32(e, 0), t = mpc_expand_op2(e, MPC_OP_add, applied, mpc_expand_number(e, 1));
+    mpc_value_id later = strcmp(kind, "cosine") == 0   ? falling_rate(e, t, left_cosine)
+                         : strcmp(kind, "linear") == 0 ? falling_rate(e, t, left_linear)
+                         : strcmp(kind, "step") == 0   ? stepped_rate(e, applied)
+                                                       : mpc_expand_number(e, rate);
     e->results[0] = later;
     if (warmup <= 0) return;
     mpc_value_id edge = mpc_expand_number(e, warmup);

@@ -5,82 +5,53 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "passes/passes.h"
-#include "passes/rewrite.h"
+#include "passes/optimizer_parts.h"
 
-typedef struct parameter {
-    const char *name;
-    const mpc_node *state;        /* in the old graph */
-    mpc_value_id value, gradient; /* in the new graph */
-} parameter;
-
-typedef struct optimizer {
-    mpc_rewrite rw;
-    const mpc_pass_options *o;
-    parameter *parameters;
-    uint32_t count;
-    int64_t accumulate;
-    bool adamw;
-    mpc_value_id flush;  /* bool input, with accumulation */
-    mpc_value_id update; /* bool []: this micro-step ends a window */
-    mpc_value_id zero;   /* f32 [] */
-    mpc_value_id *sums;  /* by parameter: what the norm is taken of */
-    mpc_value_id total;  /* f32 []: what the sums are divided by, with accumulation */
-    mpc_value_id norm, rate, applied, next_applied;
-} optimizer;
-
-static mpc_value_id named(optimizer *p, const char *name, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
+static mpc_value_id named(mpc_optimizer *p, const char *name, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
     mpc_builder_set_name(p->rw.b, name);
     return mpc_build2(p->rw.b, op, a, b);
 }
 
-static mpc_value_id f32_const(optimizer *p, double value) { return mpc_build_const(p->rw.b, value, MPC_FMT_f32); }
+static mpc_value_id f32_const(mpc_optimizer *p, double value) { return mpc_build_const(p->rw.b, value, MPC_FMT_f32); }
 
-static mpc_value_id select(optimizer *p, mpc_value_id condition, mpc_value_id a, mpc_value_id b) {
+static mpc_value_id select(mpc_optimizer *p, mpc_value_id condition, mpc_value_id a, mpc_value_id b) {
     return mpc_build3(p->rw.b, MPC_OP_where, condition, a, b);
 }
 
-static mpc_value_id scalar_state(optimizer *p, const char *name, mpc_format format, const char *skip) {
+mpc_value_id mpc_optimizer_scalar(mpc_optimizer *p, const char *name, mpc_format format, const char *skip) {
     return mpc_rewrite_state(&p->rw, name, mpc_scalar_type(p->rw.in->ctx, format), skip, "counter", 0);
 }
 
-/* Binds a state that only an update moves. */
-static void bind(optimizer *p, mpc_value_id state, mpc_value_id next) {
-    if (p->accumulate > 1) next = select(p, p->update, next, state);
-    mpc_build_next(p->rw.b, state, next);
-}
-
-static const char *path_of(optimizer *p, const parameter *q, const char *suffix) {
+const char *mpc_optimizer_path(mpc_optimizer *p, const mpc_update_parameter *q, const char *suffix) {
     const char *path = mpc_arena_printf(p->rw.scratch, "%s/%s", q->name, suffix);
     if (path == NULL) mpc_builder_fail(p->rw.b, "out of memory");
     return path == NULL ? "" : path;
 }
 
-/* A state shaped like the parameter: moments and accumulators are f32 (N60, N70). */
-static mpc_value_id like_parameter(optimizer *p, const parameter *q, const char *suffix, const char *skip,
+mpc_value_id mpc_optimizer_like(mpc_optimizer *p, const mpc_update_parameter *q, const char *suffix, const char *skip,
                                    const char *role) {
     const mpc_graph *g = p->rw.in;
     mpc_type_id type = mpc_type_with_format(g->ctx, g->values[mpc_result(q->state, 0)].type, MPC_FMT_f32);
-    return mpc_rewrite_state(&p->rw, path_of(p, q, suffix), type, skip, role, 0);
+    return mpc_rewrite_state(&p->rw, mpc_optimizer_path(p, q, suffix), type, skip, role, 0);
 }
 
 /* --- accumulation --- */
 
-static void end_window_state(optimizer *p, mpc_value_id state, mpc_value_id next, mpc_format format) {
+static void end_window_state(mpc_optimizer *p, mpc_value_id state, mpc_value_id next, mpc_format format) {
     mpc_value_id zero = mpc_build_const(p->rw.b, 0, format);
     mpc_build_next(p->rw.b, state, select(p, p->update, zero, next));
 }
 
-static void find_window_end(optimizer *p) {
+static void find_window_end(mpc_optimizer *p) {
     mpc_builder *b = p->rw.b;
-    mpc_value_id micro = scalar_state(p, "window.micro", MPC_FMT_i32, "zero");
+    mpc_value_id micro = mpc_optimizer_scalar(p, "window.micro", MPC_FMT_i32, "zero");
     mpc_value_id one = mpc_build_const(b, 1, MPC_FMT_i32), next = mpc_build2(b, MPC_OP_add, micro, one);
     mpc_value_id full = mpc_build2(b, MPC_OP_ge, next, mpc_build_const(b, (double)p->accumulate, MPC_FMT_i32));
     p->update = named(p, "window.update", MPC_OP_or, full, p->flush);
     end_window_state(p, micro, next, MPC_FMT_i32);
 }
 
-static mpc_value_id count_of(optimizer *p) {
+static mpc_value_id count_of(mpc_optimizer *p) {
     mpc_value_id count = mpc_graph_find_output(p->rw.in, "count");
     return count == MPC_NONE ? f32_const(p, 1) : p->rw.map[count];
 }
@@ -88,22 +59,22 @@ static mpc_value_id count_of(optimizer *p) {
 /* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count /
  * nominal. The quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is
  * rounded. */
-static void accumulate_gradients(optimizer *p) {
+static void accumulate_gradients(mpc_optimizer *p) {
     mpc_builder *b = p->rw.b;
     mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal")), count = count_of(p);
     mpc_value_id weight = named(p, "window.weight", MPC_OP_div, count, nominal);
-    mpc_value_id seen = scalar_state(p, "window.count", MPC_FMT_f32, "zero");
+    mpc_value_id seen = mpc_optimizer_scalar(p, "window.count", MPC_FMT_f32, "zero");
     mpc_value_id valid = named(p, "window.valid", MPC_OP_add, seen, count);
     mpc_value_id some = mpc_build2(b, MPC_OP_gt, valid, p->zero);
     mpc_value_id total = select(p, some, mpc_build2(b, MPC_OP_div, valid, nominal), f32_const(p, 1));
     end_window_state(p, seen, valid, MPC_FMT_f32);
     for (uint32_t i = 0; i < p->count; i++) {
-        parameter *q = &p->parameters[i];
-        mpc_value_id sum = like_parameter(p, q, "acc", "zero", "accum");
+        mpc_update_parameter *q = &p->parameters[i];
+        mpc_value_id sum = mpc_optimizer_like(p, q, "acc", "zero", "accum");
         mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, weight));
         end_window_state(p, sum, next, MPC_FMT_f32);
         p->sums[i] = next;
-        q->gradient = named(p, path_of(p, q, "mean"), MPC_OP_div, next, total);
+        q->gradient = named(p, mpc_optimizer_path(p, q, "mean"), MPC_OP_div, next, total);
     }
     p->total = total;
 }
@@ -111,7 +82,7 @@ static void accumulate_gradients(optimizer *p) {
 /* --- norm, clipping --- */
 
 /* With accumulation the norm of the sums over what counted, so that a micro-step that ends no window needs no means. */
-static void measure_norm(optimizer *p) {
+static void measure_norm(mpc_optimizer *p) {
     bool accumulates = p->accumulate > 1;
     if (!accumulates)
         for (uint32_t i = 0; i < p->count; i++) p->sums[i] = p->parameters[i].gradient;
@@ -120,87 +91,31 @@ static void measure_norm(optimizer *p) {
     if (accumulates) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
 }
 
-/* min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses. */
-static void clip_gradients(optimizer *p) {
-    double clip = mpc_option_float(p->o, "clip");
-    if (clip <= 0) return;
+/* By the norm, min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses.
+ */
+static void clip_by_norm(mpc_optimizer *p, double clip) {
     mpc_value_id ratio = mpc_build2(p->rw.b, MPC_OP_div, f32_const(p, clip), p->norm);
     mpc_value_id factor = named(p, "clip.factor", MPC_OP_minimum, ratio, f32_const(p, 1));
     for (uint32_t i = 0; i < p->count; i++) {
-        parameter *q = &p->parameters[i];
-        q->gradient = named(p, path_of(p, q, "clipped"), MPC_OP_mul, q->gradient, factor);
+        mpc_update_parameter *q = &p->parameters[i];
+        q->gradient = named(p, mpc_optimizer_path(p, q, "clipped"), MPC_OP_mul, q->gradient, factor);
     }
 }
 
-/* --- update --- */
-
-static void set_rate(optimizer *p) {
-    mpc_builder *b = p->rw.b;
-    p->applied = scalar_state(p, "step.applied", MPC_FMT_i32, "keep");
-    mpc_value_id one = mpc_build_const(b, 1, MPC_FMT_i32);
-    p->next_applied = named(p, "step.number", MPC_OP_add, p->applied, one);
-    mpc_attr_arg attrs[5] = {
-        MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),     MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr")),
-        MPC_A_FLOAT("warmup", mpc_option_float(p->o, "warmup")), MPC_A_FLOAT("total", mpc_option_float(p->o, "total")),
-        MPC_A_FLOAT("final", mpc_option_float(p->o, "final")),
-    };
-    mpc_builder_set_name(b, "lr");
-    p->rate = mpc_build(b, MPC_OP_schedule, &p->applied, 1, attrs, 5);
-}
-
-/* Decoupled decay, on masters, by default on parameters of two or more dims (N72). */
-static double decay_of(const optimizer *p, const parameter *q) {
-    const mpc_graph *g = p->rw.in;
-    double own = mpc_attr_float(g, q->state, "decay");
-    if (own >= 0) return own;
-    return mpc_value_type(g, mpc_result(q->state, 0))->rank >= 2 ? mpc_option_float(p->o, "decay") : 0;
-}
-
-static void update_adamw(optimizer *p, const parameter *q) {
-    mpc_value_id m = like_parameter(p, q, "m", "keep", "moment"), v = like_parameter(p, q, "v", "keep", "moment");
-    mpc_value_id operands[6] = {q->value, q->gradient, m, v, p->rate, p->next_applied};
-    mpc_attr_arg attrs[5] = {
-        MPC_A_FLOAT("beta1", mpc_option_float(p->o, "beta1")),
-        MPC_A_FLOAT("beta2", mpc_option_float(p->o, "beta2")),
-        MPC_A_FLOAT("eps", mpc_option_float(p->o, "eps")),
-        MPC_A_FLOAT("decay", decay_of(p, q)),
-        MPC_A_FLOAT("lr", mpc_attr_float(p->rw.in, q->state, "lr")),
-    };
-    mpc_builder_set_name(p->rw.b, path_of(p, q, "new"));
-    mpc_value_id result = mpc_build(p->rw.b, MPC_OP_adamw, operands, 6, attrs, 5);
-    if (result == MPC_NONE) return;
-    bind(p, q->value, result);
-    bind(p, m, result + 1);
-    bind(p, v, result + 2);
-}
-
-/* Without momentum there is no state to keep: the op's moment operand is a constant zero. */
-static void update_sgd(optimizer *p, const parameter *q) {
-    double momentum = mpc_option_float(p->o, "momentum");
-    mpc_attr_arg nothing = MPC_A_FLOAT("value", 0);
-    mpc_value_id m = momentum != 0 ? like_parameter(p, q, "m", "keep", "moment")
-                                   : mpc_build_typed(p->rw.b, MPC_OP_const,
-                                                     p->rw.in->values[mpc_result(q->state, 0)].type, &nothing, 1);
-    mpc_value_id operands[4] = {q->value, q->gradient, m, p->rate};
-    mpc_attr_arg attrs[3] = {
-        MPC_A_FLOAT("momentum", momentum),
-        MPC_A_FLOAT("decay", decay_of(p, q)),
-        MPC_A_FLOAT("lr", mpc_attr_float(p->rw.in, q->state, "lr")),
-    };
-    mpc_builder_set_name(p->rw.b, path_of(p, q, "new"));
-    mpc_value_id result = mpc_build(p->rw.b, MPC_OP_sgd, operands, 4, attrs, 3);
-    if (result == MPC_NONE) return;
-    bind(p, q->value, result);
-    if (momentum != 0) bind(p, m, result + 1);
-}
-
-static void update_parameters(optimizer *p) {
+/* Element by element, into [-bound, bound]; NaN stays NaN. */
+static void clip_by_value(mpc_optimizer *p, double bound) {
+    mpc_value_id low = f32_const(p, -bound), high = f32_const(p, bound);
     for (uint32_t i = 0; i < p->count; i++) {
-        if (p->adamw) update_adamw(p, &p->parameters[i]);
-        else update_sgd(p, &p->parameters[i]);
+        mpc_update_parameter *q = &p->parameters[i];
+        mpc_value_id above = mpc_build2(p->rw.b, MPC_OP_maximum, q->gradient, low);
+        q->gradient = named(p, mpc_optimizer_path(p, q, "bounded"), MPC_OP_minimum, above, high);
     }
-    mpc_build_next(p->rw.b, p->applied,
-                   p->accumulate > 1 ? select(p, p->update, p->next_applied, p->applied) : p->next_applied);
+}
+
+static void clip_gradients(mpc_optimizer *p) {
+    double norm = mpc_option_float(p->o, "clip"), value = mpc_option_float(p->o, "clip_value");
+    if (norm > 0) clip_by_norm(p, norm);
+    if (value > 0) clip_by_value(p, value);
 }
 
 /* --- the old graph --- */
@@ -225,7 +140,7 @@ static mpc_map *index_states(const mpc_graph *g) {
 }
 
 /* Everything but the outputs `grad:...`, which end here. */
-static void copy_graph(optimizer *p) {
+static void copy_graph(mpc_optimizer *p) {
     const mpc_graph *g = p->rw.in;
     for (mpc_node_id i = 0; i < g->node_count; i++) mpc_rewrite_copy_node(&p->rw, i);
     for (uint32_t i = 0; i < g->next_count; i++)
@@ -251,7 +166,7 @@ static const mpc_node *master_of(const mpc_graph *g, const mpc_map *states, cons
 }
 
 /* Names and states; the values of the new graph follow when it is copied. */
-static mpc_status collect_parameters(optimizer *p, const mpc_graph *g, mpc_arena *arena) {
+static mpc_status collect_parameters(mpc_optimizer *p, const mpc_graph *g, mpc_arena *arena) {
     size_t count = (size_t)g->output_count + 1;
     p->parameters = mpc_arena_alloc(arena, count * sizeof *p->parameters);
     p->sums = mpc_arena_alloc(arena, count * sizeof *p->sums);
@@ -264,21 +179,21 @@ static mpc_status collect_parameters(optimizer *p, const mpc_graph *g, mpc_arena
         if (name == NULL) continue;
         const mpc_node *state = master_of(g, states, name);
         if (state == NULL) status = MPC_FAILED;
-        else p->parameters[p->count++] = (parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
+        else p->parameters[p->count++] = (mpc_update_parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
     }
     mpc_map_destroy(states);
     return status;
 }
 
-static void map_parameters(optimizer *p) {
+static void map_parameters(mpc_optimizer *p) {
     for (uint32_t i = 0; i < p->count; i++) {
-        parameter *q = &p->parameters[i];
+        mpc_update_parameter *q = &p->parameters[i];
         q->value = p->rw.map[mpc_result(q->state, 0)];
         q->gradient = p->rw.map[q->gradient];
     }
 }
 
-static void add_outputs(optimizer *p) {
+static void add_outputs(mpc_optimizer *p) {
     mpc_builder *b = p->rw.b;
     mpc_build_output(b, "grad_norm", p->norm);
     mpc_build_output(b, "lr", p->rate);
@@ -286,7 +201,7 @@ static void add_outputs(optimizer *p) {
     mpc_build_output(b, "applied", p->next_applied);
 }
 
-static mpc_graph *build(optimizer *p, const mpc_graph *in) {
+static mpc_graph *build(mpc_optimizer *p, const mpc_graph *in) {
     if (!mpc_rewrite_begin(&p->rw, in)) return NULL;
     mpc_builder *b = p->rw.b;
     if (p->accumulate > 1) {
@@ -309,18 +224,14 @@ static mpc_graph *build(optimizer *p, const mpc_graph *in) {
     }
     measure_norm(p);
     clip_gradients(p);
-    set_rate(p);
-    update_parameters(p);
+    mpc_optimizer_set_rate(p);
+    mpc_optimizer_update(p);
     add_outputs(p);
     return mpc_rewrite_finish(&p->rw);
 }
 
 static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink) {
-    const char *kind = mpc_option_str(o, "kind"), *schedule = mpc_option_str(o, "schedule");
-    if (strcmp(kind, "adamw") != 0 && strcmp(kind, "sgd") != 0)
-        return mpc_error(sink, "E105", "optimizer: `kind` must be adamw or sgd, it is `%s`", kind);
-    if (strcmp(schedule, "constant") != 0 && strcmp(schedule, "cosine") != 0)
-        return mpc_error(sink, "E105", "optimizer: `schedule` must be constant or cosine, it is `%s`", schedule);
+    if (mpc_optimizer_check_kind(o, sink) != MPC_OK) return MPC_FAILED;
     if (mpc_option_int(o, "accumulate") < 1)
         return mpc_error(sink, "E105", "optimizer: `accumulate` must be at least 1");
     if (!(mpc_option_float(o, "nominal") > 0)) return mpc_error(sink, "E105", "optimizer: `nominal` must be positive");
@@ -330,9 +241,7 @@ static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink)
 mpc_graph *mpc_pass_optimizer(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     if (check_options(options, mpc_context_sink(env->ctx)) != MPC_OK) return NULL;
     mpc_arena *arena = mpc_arena_create();
-    optimizer p = {.o = options,
-                   .accumulate = mpc_option_int(options, "accumulate"),
-                   .adamw = strcmp(mpc_option_str(options, "kind"), "adamw") == 0};
+    mpc_optimizer p = {.o = options, .accumulate = mpc_option_int(options, "accumulate")};
     mpc_graph *out = NULL;
     if (arena == NULL) mpc_error(mpc_context_sink(env->ctx), "E901", "out of memory");
     else if (mpc_check_scalar_output(in, "optimizer", "count", MPC_FMT_f32, true) == MPC_OK &&

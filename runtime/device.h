@@ -21,12 +21,15 @@ typedef struct mpc_store_entry {
     /* initial value */
     const char *init;
     double a, b;
+    const char *path, *from; /* of a file that has it, under `name` or `from`; "": none */
     const char *numbered; /* "attend.linear=3": names in its own that a number tells apart (runtime/numbered.h) */
 } mpc_store_entry;
 mpc_store_entry *mpc_store_at(mpc_store *store, uint32_t index);
 mpc_store_entry *mpc_store_find(mpc_store *store, const char *name, mpc_format derived);
 /* Initial values by seed and path (counter-based, on the host); sets rng.seed; then remakes derived copies. */
 mpc_status mpc_store_init(mpc_store *store, uint64_t seed);
+/* Averages start again from their parameters; after parameters were given other initial values. */
+void mpc_store_restart_averages(mpc_store *store);
 /* Derived copies from their masters (after init, load); then hands everything to the device. */
 mpc_status mpc_store_derive(mpc_store *store);
 

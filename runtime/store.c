@@ -8,8 +8,8 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "base/numfmt.h"
-#include "base/rng.h"
 #include "runtime/block.h"
+#include "runtime/initial_value.h"
 #include "runtime/store_layout.h"
 
 typedef struct state_entry {
@@ -85,6 +85,7 @@ mpc_buffer_class mpc_state_class(const char *role, mpc_format derived) {
     } rows[] = {
         {"param", MPC_BUF_MASTER}, {"moment", MPC_BUF_MOMENT}, {"copy", MPC_BUF_COPY},
         {"stat", MPC_BUF_STAT},    {"accum", MPC_BUF_ACCUM},
+        {"ema", MPC_BUF_MOMENT},
     };
     if (derived != MPC_FMT_none) return MPC_BUF_COPY;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -128,12 +129,14 @@ static bool fill_entry(mpc_store *store, const mpc_graph *g, mpc_node_id id, sta
     e->skip = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "skip"));
     e->role = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "role"));
     e->init = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "init"));
+    e->path = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "path"));
+    e->from = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "from"));
     e->numbered = mpc_arena_strdup(store->names, mpc_attr_str(g, n, "numbered"));
     e->a = mpc_attr_float(g, n, "a");
     e->b = mpc_attr_float(g, n, "b");
     e->type = *mpc_value_type(g, mpc_result(n, 0));
     e->bytes = (uint64_t)mpc_type_bytes(&e->type);
-    if (!e->name || !e->skip || !e->role || !e->init || !e->numbered) return false;
+    if (!e->name || !e->skip || !e->role || !e->init || !e->path || !e->from || !e->numbered) return false;
     out->cls = mpc_state_class(e->role, e->derived);
     out->order = id;
     return true;
@@ -184,16 +187,9 @@ static bool place_entries(mpc_store *store) {
     return true;
 }
 
-static bool is_known_init(const char *init) {
-    static const char *const known[] = {"", "zeros", "ones", "constant", "normal", "uniform"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(init, known[i]) == 0) return true;
-    return false;
-}
-
 static const mpc_store_entry *find_unknown_init(const mpc_store *store) {
     for (uint32_t i = 0; i < store->count; i++)
-        if (!is_known_init(store->entries[i].entry.init)) return &store->entries[i].entry;
+        if (!mpc_is_known_init(store->entries[i].entry.init)) return &store->entries[i].entry;
     return NULL;
 }
 
@@ -256,36 +252,6 @@ bool mpc_store_first_time(mpc_store *store) {
 
 /* ---- initial values ---- */
 
-static double init_value(const mpc_store_entry *e, uint64_t seed, uint64_t stream, int64_t i) {
-    if (strcmp(e->init, "normal") == 0) return e->a + e->b * (double)mpc_random_normal(seed, stream, 0, (uint64_t)i);
-    return e->a + (e->b - e->a) * (double)mpc_random_uniform(seed, stream, 0, (uint64_t)i);
-}
-
-static void init_constant(const mpc_store_entry *e, double value) {
-    int64_t n = mpc_type_elements(&e->type);
-    for (int64_t i = 0; i < n; i++) mpc_element_set(e->type.format, e->data, i, value);
-}
-
-static void init_random(const mpc_store_entry *e, uint64_t seed) {
-    int64_t n = mpc_type_elements(&e->type);
-    uint64_t stream = mpc_hash_str(e->name);
-    for (int64_t i = 0; i < n; i++) mpc_element_set(e->type.format, e->data, i, init_value(e, seed, stream, i));
-}
-
-static void init_entry(const mpc_store_entry *e, uint64_t seed) {
-    if (strcmp(e->name, "rng.seed") == 0 && e->bytes == sizeof seed) memcpy(e->data, &seed, sizeof seed);
-    else if (strcmp(e->init, "normal") == 0 || strcmp(e->init, "uniform") == 0) init_random(e, seed);
-    else if (strcmp(e->init, "constant") == 0) init_constant(e, e->a);
-    else if (strcmp(e->init, "ones") == 0) init_constant(e, 1);
-    else memset(e->data, 0, (size_t)e->bytes);
-}
-
-mpc_status mpc_store_init(mpc_store *store, uint64_t seed) {
-    for (uint32_t i = 0; i < store->count; i++)
-        if (store->entries[i].entry.derived == MPC_FMT_none) init_entry(&store->entries[i].entry, seed);
-    return mpc_store_derive(store);
-}
-
 /* f32 to bf16 and f16 are what all models have; the rest goes element by element. */
 static void convert(const mpc_store_entry *from, const mpc_store_entry *to) {
     int64_t n = mpc_type_elements(&to->type);
@@ -299,6 +265,25 @@ static void convert(const mpc_store_entry *from, const mpc_store_entry *to) {
     } else {
         for (int64_t i = 0; i < n; i++)
             mpc_element_set(to->type.format, to->data, i, mpc_element_get(from->type.format, from->data, i));
+    }
+}
+
+mpc_status mpc_store_init(mpc_store *store, uint64_t seed) {
+    for (uint32_t i = 0; i < store->count; i++) {
+        const mpc_store_entry *e = &store->entries[i].entry;
+        if (e->derived == MPC_FMT_none && !mpc_init_state(e, seed)) return MPC_NO_MEMORY;
+    }
+    mpc_store_restart_averages(store);
+    return mpc_store_derive(store);
+}
+
+void mpc_store_restart_averages(mpc_store *store) {
+    for (uint32_t i = 0; i < store->count; i++) {
+        const mpc_store_entry *to = &store->entries[i].entry;
+        const char *slash = strcmp(to->init, "copy") == 0 ? strrchr(to->name, '/') : NULL;
+        char *name = slash ? mpc_arena_strndup(store->names, to->name, (size_t)(slash - to->name)) : NULL;
+        const mpc_store_entry *from = name ? mpc_store_find(store, name, MPC_FMT_none) : NULL;
+        if (from && mpc_type_elements(&from->type) == mpc_type_elements(&to->type)) convert(from, to);
     }
 }
 

@@ -183,6 +183,21 @@ MPC_FN uint32_t mpc_tf32_bits(uint32_t x) {
     if ((x & 0x7f800000u) == 0x7f800000u) return (x & 0x007fffffu) != 0 ? x | 0x00400000u : x;
     return (x + 0xfffu + (x >> 13 & 1u)) & ~0x1fffu;
 }
+/* Away from zero where 1 - u doesn't exceed the share that is cut off; u: a multiple of 2^-24 in [0, 1). Infinity and NaN
+ * stay. */
+MPC_FN float mpc_stochastic_cut1(float x, float u, int drop) {
+    const uint32_t more = (uint32_t)(int32_t)(u * (float)(1 << drop));
+    if ((mpc_bits(x) & 0x7f800000u) == 0x7f800000u) return x;
+    return mpc_float((mpc_bits(x) + more) & ~((1u << drop) - 1u));
+}
+MPC_FN float mpc_stochastic_f16_1(float x, float u) {
+    const float size = mpc_abs1(x) * 16777216.0f; /* below f16's normal numbers: in units of its smallest one */
+    if (!(size < 1024.0f)) return mpc_stochastic_cut1(x, u, 13);
+    const float low = (float)(int32_t)size, units = low + (1.0f - u <= size - low ? 1.0f : 0.0f);
+    return mpc_float(mpc_bits(units * 5.9604644775390625e-8f) | (mpc_bits(x) & 0x80000000u));
+}
+MPC_LIFT2(mpc_stochastic_bf16, float, float, mpc_stochastic_cut1(x, y, 16))
+MPC_LIFT2(mpc_stochastic_f16, float, float, mpc_stochastic_f16_1(x, y))
 MPC_FN float mpc_round_tf32_1(float x) { return mpc_float(mpc_tf32_bits(mpc_bits(x))); }
 MPC_FN float mpc_round_fraction_1(float x, int drop, float magic, float tiny) {
     const uint32_t u = mpc_bits(x), low = (1u << drop) - 1u;

@@ -1,6 +1,8 @@
 /* A low copy of a parameter is a state of its own, written by the update from the new master (N75), instead of a cast
  * in every step: so it costs nothing in the forward pass, and an evaluation graph reads the same copy. Copies are never
- * saved; a store remakes them from their masters. A cast that the user wrote stays where it is. */
+ * saved; a store remakes them from their masters. A cast that the user wrote stays where it is. A parameter without master
+ * (attribute `stored`) is the other way round: the state itself takes the low format, what reads it low reads the state,
+ * and everything else, the update among it, reads it widened. */
 #include <string.h>
 
 #include "passes/passes.h"
@@ -13,6 +15,7 @@ typedef struct copy {     /* the low copy of a parameter in one format */
     mpc_format format;
     uint32_t other; /* next copy of the same master, MPC_NONE at the end */
     bool bound;     /* it has its next */
+    bool sole;      /* it is the parameter: there is no master */
 } copy;
 
 typedef struct masters {
@@ -66,6 +69,28 @@ static mpc_value_id copy_of(masters *m, mpc_value_id master, mpc_format format) 
     return derived;
 }
 
+/* The state of a parameter without master, in its low format; whoever reads the old value gets it widened. */
+static void add_sole(masters *m, const mpc_node *n, mpc_format format) {
+    const mpc_graph *g = m->rw.in;
+    mpc_value_id old = mpc_result(n, 0);
+    mpc_type_id type = mpc_type_with_format(g->ctx, g->values[old].type, format);
+    mpc_attr_arg *attrs = mpc_rewrite_scratch(&m->rw, n->attr_count, sizeof *attrs);
+    mpc_attr_arg to[2] = {MPC_A_FORMAT("to", MPC_FMT_f32), MPC_A_STR("by", "master")};
+    if (attrs == NULL || type == 0) {
+        mpc_builder_fail(m->rw.b, "out of memory");
+        return;
+    }
+    mpc_rewrite_attrs(g, n, attrs);
+    mpc_rewrite_dress(&m->rw, n);
+    mpc_builder_set_why(m->rw.b, mpc_intern(g->ctx, "no master: the update rounds to this format (N73)"));
+    mpc_value_id low = mpc_build_typed(m->rw.b, MPC_OP_state, type, attrs, n->attr_count);
+    m->copies[m->count] = (copy){.master = old, .derived = low, .format = format, .other = MPC_NONE, .sole = true};
+    m->first[old] = m->count++;
+    char *name = mpc_arena_printf(m->rw.scratch, "%s.f32", mpc_value_name(g, old));
+    mpc_builder_set_name(m->rw.b, name == NULL ? "wide" : name);
+    m->rw.map[old] = mpc_build(m->rw.b, MPC_OP_cast, &low, 1, to, 2);
+}
+
 /* The views between a parameter and value `v`, again on the copy. The chain is short: one turn per view. */
 static mpc_value_id views_again(masters *m, mpc_value_id v, mpc_value_id master, mpc_format format) {
     const mpc_graph *g = m->rw.in;
@@ -108,8 +133,16 @@ static void bind_copy(masters *m, copy *c) {
     c->bound = true;
     mpc_builder_set_loc(m->rw.b, (mpc_loc){0});
     mpc_builder_set_origin(m->rw.b, 0);
-    mpc_builder_set_why(m->rw.b, mpc_intern(m->rw.in->ctx, "the copy is the cast of the new master (N75)"));
+    const char *why = c->sole ? "the parameter in the format it is stored in (N73)" : "the copy is the cast of the new master (N75)";
+    mpc_builder_set_why(m->rw.b, mpc_intern(m->rw.in->ctx, why));
     mpc_build_next(m->rw.b, c->derived, next_copy(m, c, next));
+}
+
+/* A parameter without master has no copies: whoever wants another format than its own casts. */
+static bool takes_copy(const masters *m, mpc_value_id master, const mpc_node *cast) {
+    uint32_t first = m->first[master];
+    return first == MPC_NONE || !m->copies[first].sole ||
+           m->copies[first].format == mpc_attr_format(m->rw.in, cast, "to");
 }
 
 /* Copies are written where their masters are, so that one kernel does both. */
@@ -126,10 +159,25 @@ static void copy_nodes(masters *m) {
     for (mpc_node_id i = 0; i < g->node_count && !mpc_builder_failed(m->rw.b); i++) {
         const mpc_node *n = &g->nodes[i];
         mpc_value_id master = is_inserted_cast(g, n) ? master_behind(g, mpc_operand(g, n, 0)) : MPC_NONE;
-        if (master == MPC_NONE) mpc_rewrite_copy_node(&m->rw, i);
+        mpc_format stored = n->op == MPC_OP_state ? mpc_attr_format(g, n, "stored") : MPC_FMT_none;
+        if (stored != MPC_FMT_none) add_sole(m, n, stored);
+        else if (master == MPC_NONE || !takes_copy(m, master, n)) mpc_rewrite_copy_node(&m->rw, i);
         else m->rw.map[mpc_result(n, 0)] = views_again(m, mpc_operand(g, n, 0), master, mpc_attr_format(g, n, "to"));
         bind_copies_of(m, n);
     }
+}
+
+/* All nexts but those of parameters without master, whose low values have their own. */
+static void copy_ends(masters *m) {
+    const mpc_graph *g = m->rw.in;
+    for (uint32_t i = 0; i < g->next_count; i++) {
+        const mpc_next *next = &g->nexts[i];
+        uint32_t first = m->first[next->state];
+        if (first == MPC_NONE || !m->copies[first].sole)
+            mpc_build_next(m->rw.b, m->rw.map[next->state], m->rw.map[next->value]);
+    }
+    for (uint32_t i = 0; i < g->output_count; i++)
+        mpc_build_output(m->rw.b, mpc_sym_text(g->ctx, g->outputs[i].name), m->rw.map[g->outputs[i].value]);
 }
 
 static bool prepare(masters *m) {
@@ -155,7 +203,7 @@ mpc_graph *mpc_pass_master_weights(const mpc_graph *in, const mpc_pass_options *
     if (!mpc_rewrite_begin(&m.rw, in)) return NULL;
     if (prepare(&m)) {
         copy_nodes(&m);
-        mpc_build_copy_ends(m.rw.b, in, m.rw.map);
+        copy_ends(&m);
         for (uint32_t i = 0; i < m.count && !mpc_builder_failed(m.rw.b); i++) bind_copy(&m, &m.copies[i]);
     }
     return mpc_rewrite_finish(&m.rw);
