@@ -1,5 +1,6 @@
-/* Reductions over one axis or several, and what works along one axis: positions of extrema, the k largest, running sums.
- * Axes are counted in the shape that the text sees; in a data mapping the batch in front of them is not among them. */
+/* Reductions over one axis or several, and what works along one axis: positions of extrema, the k largest, running
+ * sums. Axes are counted in the shape that the text sees; in a data mapping the batch in front of them is not among
+ * them. */
 #include <string.h>
 
 #include "frontend/fe_builtins.h"
@@ -37,8 +38,12 @@ typedef struct reduce_row {
 
 static const reduce_row *find_row(const char *name) {
     static const reduce_row rows[] = {
-        {"sum", MPC_OP_sum, true, true},   {"mean", MPC_OP_mean, true, true},  {"max", MPC_OP_max, false, true},
-        {"min", MPC_OP_min, false, true},  {"var", MPC_OP_var, true, false},   {"norm", MPC_OP_norm, true, false},
+        {"sum", MPC_OP_sum, true, true},
+        {"mean", MPC_OP_mean, true, true},
+        {"max", MPC_OP_max, false, true},
+        {"min", MPC_OP_min, false, true},
+        {"var", MPC_OP_var, true, false},
+        {"norm", MPC_OP_norm, true, false},
         {"logsumexp", MPC_OP_logsumexp, true, true},
     };
     size_t row = 0;
@@ -90,8 +95,8 @@ fe_value fe_fn_truth(fe_call *c) {
     }
     const char *name = c->name ? c->name : c->fn->name;
     c->name = NULL;
-    fe_value v = reduce(c, strcmp(c->fn->name, "any") == 0 ? &any : &all, fe_cast(c->e, c->at, x, MPC_FMT_i32, "front"),
-                        false);
+    fe_value v =
+        reduce(c, strcmp(c->fn->name, "any") == 0 ? &any : &all, fe_cast(c->e, c->at, x, MPC_FMT_i32, "front"), false);
     return v.kind == FE_TENSOR ? fe_binary(c->e, c->at, "!=", v, fe_int(0), name) : FE_POISONED;
 }
 

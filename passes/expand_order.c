@@ -92,8 +92,7 @@ typedef struct search { /* for the k largest along axis 1 */
  * like the maximum too. */
 static mpc_value_id next_largest(mpc_expand *e, search *s, mpc_value_id *index) {
     mpc_value_id left = s->x;
-    if (s->taken != MPC_NONE)
-        left = mpc_expand_op3(e, MPC_OP_where, s->taken, mpc_expand_number(e, -HUGE_VAL), s->x);
+    if (s->taken != MPC_NONE) left = mpc_expand_op3(e, MPC_OP_where, s->taken, mpc_expand_number(e, -HUGE_VAL), s->x);
     mpc_value_id max = mpc_expand_reduce(e, MPC_OP_max, left, 1, true);
     mpc_value_id same = mpc_expand_op2(e, MPC_OP_eq, left, max);
     mpc_value_id hit = mpc_expand_op2(e, MPC_OP_or, same, mpc_expand_op1(e, MPC_OP_is_nan, left));

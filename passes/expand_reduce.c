@@ -37,7 +37,8 @@ void mpc_expand_var(mpc_expand *e) {
     mpc_expand_emit2(e, 0, MPC_OP_div, sum, mpc_expand_number(e, n - less));
 }
 
-/* Below 2^-32 and above 2^48 squares come near the ends of f32's range. A power of two takes nothing from the digits. */
+/* Below 2^-32 and above 2^48 squares come near the ends of f32's range. A power of two takes nothing from the digits.
+ */
 static mpc_value_id norm_scale(mpc_expand *e, mpc_value_id x) {
     mpc_value_id max = reduce_axes(e, MPC_OP_max, mpc_expand_op1(e, MPC_OP_abs, x), true);
     mpc_value_id small = mpc_expand_op2(e, MPC_OP_lt, max, mpc_expand_number(e, 0x1p-32));

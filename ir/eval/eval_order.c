@@ -1,5 +1,5 @@
-/* Prefix sums and the largest elements, along one axis seen as [outer, n, inner]. Sums run in doubles from one end to the
- * other. A NaN is larger than everything, so that it can't hide behind the k largest. */
+/* Prefix sums and the largest elements, along one axis seen as [outer, n, inner]. Sums run in doubles from one end to
+ * the other. A NaN is larger than everything, so that it can't hide behind the k largest. */
 #include "ir/eval/eval_util.h"
 #include "ir/rules.h"
 
