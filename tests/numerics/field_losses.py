@@ -1,0 +1,140 @@
+"""Field cases of losses: what a user writes, and the value and the gradient that must come out in every precision. A parameter `b` of zeros is
+added to what the row gives; after one step with rate 1 it is the negative gradient."""
+import math
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "precision"))
+from field_ranges import PRECISIONS, Case  # noqa: E402
+from support import check, finish  # noqa: E402
+
+STILL = ("--set", "optimizer.lr=1e-30")  # predicts with the parameters as they were
+# of a gradient, which may be stored low on its way
+BOUND = {"f32": 2e-6, "bf16": 8e-3, "f16": 1e-3}
+
+
+def close(got, want, bound):
+    return len(got) == len(want) and all(g == w or abs(g - w) <= bound * abs(w) + 1e-30 for g, w in zip(got, want))
+
+
+def both(inputs, body, row, values, gradient=None, name="b", bound=1e-6, precisions=PRECISIONS):
+    with Case(inputs, body, row) as c:
+        for precision in precisions:
+            got = c.values(precision, *STILL)
+            check(close(got, values, bound), precision, body, got, values)
+            if gradient is not None:
+                c.values(precision)
+                moved = c.tensor(name)
+                check(close(moved, [-g for g in gradient], BOUND[precision]), precision, body, moved, gradient)
+
+
+X2, T2 = ("x", "f32", 2), ("t", "f32", 2)
+
+
+def fc027_smoothing_over_a_large_vocabulary():
+    classes = 50000
+    body = [f"z = linear(x, {classes}, bias = false, init = zeros) as fc", "e = cross_entropy(z, t, smooth = 0.1)", "loss l = mean(e)", "output e = e"]
+    with Case([("x", "f32", 1), ("t", "i32", 0)], body, [1, 7]) as c:
+        for precision in PRECISIONS:
+            check(close(c.values(precision, *STILL), [10.819778], 1e-6), precision)
+            c.values(precision)
+            moved = c.tensor("fc.weight")
+            check(close([moved[7], moved[8]], [0.9 - 0.9 / classes, -0.9 / classes], BOUND[precision]), precision, moved[:9])
+
+
+def fc042_the_row_op_shifts_first():
+    body = ["b = param([32], init = zeros)", "y = logsumexp(x + b, axis = 1)", "loss l = mean(y)", "output y = y"]
+    both([("x", "f32", 32)], body, [8] * 32, [11.465736], [1 / 32] * 32)
+    both([("x", "f32", 32)], body, [1000] * 32, [1003.4657], [1 / 32] * 32)
+
+
+def fc044_variational_terms_by_hand():
+    body = ["b = param([2], init = zeros)", "logvar = x + b", "kl = -0.5 * sum(1 + logvar - m ** 2 - exp(logvar), axis = 1)", "loss kl = kl", "output y = kl"]
+    value = -0.5 * sum(1 + v - m * m - math.exp(v) for v, m in ((11.5, 2), (-3, 0)))
+    both([X2, ("m", "f32", 2)], body, [11.5, -3, 2, 0], [value], [-0.5 * (1 - math.exp(11.5)), -0.5 * (1 - math.exp(-3))])
+    body = ["b = param([1], init = zeros)", "r = (x + b) / s", "kl = 0.5 * (r ** 2 - 1 - log(r ** 2))", "loss l = kl", "output y = kl"]
+    with Case([("x", "f32", 1), ("s", "f32", 1)], body, [300, 1]) as c:
+        for precision in PRECISIONS:
+            check(close(c.values(precision, *STILL), [44993.796], 1e-6), precision)
+
+
+def fc044_reconstruction_and_kl_of_distributions():
+    body = ["b = param([2], init = zeros)", "e = sum(bce_with_logits(x + b, t, reduce = none), axis = 1)", "loss recon = e", "output e = e"]
+    both([X2, T2], body, [0, 0, 0, 1], [2 * math.log(2)], [0.5, -0.5])
+    body = ["b = param([2], init = zeros)", "e = sum(kl(log_softmax(x + b), t), axis = 1)", "loss l = e", "output e = e"]
+    both([X2, T2], body, [0, 0, 0, 1], [math.log(2)], [0.5, -0.5])  # t log t at 0 is 0
+    both([X2, T2], body, [0, 0, 0.25, 0.75], [math.log(2) - 0.5623351446188083], [0.25, -0.25])
+
+
+def fc045_large_logits_of_a_binary_loss():
+    small = 6.14417460e-06  # 1 / (1 + e^12)
+    body = ["b = param([2], init = zeros)", "e = bce_with_logits(x + b, t)", "loss l = sum(e)", "output e = e"]
+    both([X2, T2], body, [12, 12, 0, 1], [12 + small, small], [1 - small, -small], bound=2e-6)
+
+
+def fc046_infinite_logits_with_their_targets():
+    body = ["b = param([2], init = zeros)", "e = bce_with_logits(x + b, t)", "loss l = mean(e)", "output e = e"]
+    both([X2, T2], body, ["-inf", "inf", 0, 1], [0, 0], [0, 0])
+    both([X2, T2], body, ["-inf", 0, 1, 0], [math.inf, math.log(2)])
+
+
+def fc047_no_weight_on_an_impossible_class():
+    body = ["b = param([2], init = zeros)", "e = cross_entropy(x + b, t)", "loss l = mean(e)", "output e = e"]
+    both([X2, T2], body, ["-inf", 0, 0, 1], [0], [0, 0])
+    both([X2, T2], body, ["-inf", 0, 0.5, 0.5], [math.inf])
+    body[1] = "e = cross_entropy(x + b, t, smooth = 0.1)"
+    both([X2, T2], body, ["-inf", 0, 0, 1], [math.inf])
+    both([X2, ("t", "i32", 0)], body, ["-inf", 0, 1], [math.inf])
+    body[1] = "e = kl(x + b, t)"
+    both([X2, T2], body, ["-inf", 0, 0, 1], [0, 0], [0, -0.5])
+
+
+def soft_labels_and_distances():
+    body = ["b = param([2], init = zeros)", "e = cross_entropy(x + b, t)", "loss l = mean(e)", "output e = e"]
+    both([X2, T2], body, [0, 0, 0.25, 0.75], [math.log(2)], [0.25, -0.25])
+    for loss, values, gradient in (("huber(x + b, t, delta = 0.5)", [0.03125, 0.875], [0.25, 0.5]), ("l1(x + b, t)", [0.25, 2], [1, 1]),
+                                   ("mse(x + b, t)", [0.0625, 4], [0.5, 4])):
+        body[1:3] = [f"e = {loss}", "loss l = sum(e)"]
+        both([X2, T2], body, [1.25, 3, 1, 1], values, gradient)
+
+
+def focal_by_hand():
+    body = ["b = param([3], init = zeros)", "lp = gather(log_softmax(x + b), t, axis = -1)", "e = -(1 - exp(lp)) ** 2 * lp", "loss f = e", "output e = e"]
+    p = [math.exp(v) / (math.exp(1) + math.exp(2) + math.exp(-1)) for v in (1, 2, -1)]
+    slope = 2 * (1 - p[1]) * p[1] * math.log(p[1]) - (1 - p[1]) ** 2  # of the loss by log p
+    both([("x", "f32", 3), ("t", "i32", 0)], body, [1, 2, -1, 1], [-(1 - p[1]) ** 2 * math.log(p[1])],
+         [slope * ((j == 1) - p[j]) for j in range(3)])
+
+
+def fc123_a_label_out_of_range():
+    body = ["b = param([2], init = zeros)", "e = cross_entropy(x + b, t)", "loss l = mean(e)", "output e = e"]
+    with Case([X2, ("t", "i32", 0)], body, []) as c:
+        c.put("rows.csv", "0,0,1\n0,0,2\n0,0,0\n")
+        for precision in PRECISIONS:
+            for device in "ref", "cpu":
+                c.put("case.mpg", c.text.replace("PRECISION", precision))
+                r = c.mpc("train", "case.mpg", "--out", "run", "--overwrite", status=1, device=device)
+                check("E201" in r.err and "class 2 in the data" in r.err and "rows.csv, row 2, column 3: `2`" in r.err, r.err)
+    for label in 0, 1:
+        both([X2, ("t", "i32", 0)], body, [0, 0, label], [0.6931472], [0.5 - (label == j) for j in range(2)])
+
+
+def fc125_every_label_ignored():
+    body = ["b = param([2, 1], init = ones)", "z = matmul(x, b)", "s = x + transpose(b)", "loss l = cross_entropy(s, t) where t >= 0", "output z = z"]
+    with Case([X2, ("t", "i32", 0)], body, []) as c:
+        c.put("rows.csv", "1,2,-100\n3,1,-100\n")
+        for precision in PRECISIONS:
+            c.put("case.mpg", c.text.replace("PRECISION", precision).replace("batch = 1", "batch = 2"))
+            c.mpc("train", "case.mpg", "--out", "run", "--overwrite", "--set", "optimizer=adamw(lr = 0.1, weight_decay = 0.5)")
+            step = next(r for r in c.log("run") if r["type"] == "step")
+            check(c.tensor("b") == [1, 1] and not step.get("loss"), precision, c.tensor("b"), step)
+            check(precision != "f16" or step["scale"] == 65536, step)
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[3:]
+    for name, case in sorted(globals().copy().items()):
+        if getattr(case, "__module__", None) == "__main__" and case not in (close, both) and callable(case):
+            if not wanted or name.split("_")[0] in wanted:
+                case()
+    finish()
