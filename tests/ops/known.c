@@ -218,6 +218,52 @@ static void cross_entropy_known_values(void) {
     end(&c);
 }
 
+/* FC-027, FC-047 */
+static void smoothed_and_soft_cross_entropy(void) {
+    double inf = (double)INFINITY;
+    call c = begin(MPC_OP_cross_entropy);
+    values(&c, MPC_FMT_f32, DIMS(3, 2), VALUES(0, 0, 2, 0, -inf, 0));
+    values(&c, MPC_FMT_i32, DIMS(3), VALUES(1, 0, 1));
+    attr(&c, MPC_A_FLOAT("smooth", 0.5));
+    expect_near("smoothed", run(&c), VALUES(0.69314718, 0.12692801 + 0.5, inf), 3, 1e-6);
+    end(&c);
+    c = begin(MPC_OP_soft_cross_entropy);
+    values(&c, MPC_FMT_f32, DIMS(3, 2), VALUES(0, 0, -inf, 0, -inf, 0));
+    values(&c, MPC_FMT_f32, DIMS(3, 2), VALUES(0.25, 0.75, 0, 1, 0.5, 0.5));
+    expect_near("soft labels", run(&c), VALUES(0.69314718, 0, inf), 3, 1e-6);
+    end(&c);
+}
+
+static void losses_value_by_value(void) {
+    double inf = (double)INFINITY;
+    call c = begin(MPC_OP_huber);
+    values(&c, MPC_FMT_f32, DIMS(3), VALUES(1.25, -1, 100));
+    values(&c, MPC_FMT_f32, DIMS(3), VALUES(1, 2, 0));
+    attr(&c, MPC_A_FLOAT("delta", 0.5));
+    expect_near("huber", run(&c), VALUES(0.03125, 1.375, 49.875), 3, 0);
+    end(&c);
+    c = begin(MPC_OP_bce_with_logits); /* FC-045, FC-046 */
+    values(&c, MPC_FMT_f32, DIMS(5), VALUES(12, 12, -inf, inf, -inf));
+    values(&c, MPC_FMT_f32, DIMS(5), VALUES(0, 1, 0, 1, 1));
+    expect_near("bce", run(&c), VALUES(12.0000061, 6.1441935e-06, 0, 0, inf), 5, 1e-6);
+    end(&c);
+    c = begin(MPC_OP_kl);
+    values(&c, MPC_FMT_f32, DIMS(3), VALUES(-inf, -1, -inf));
+    values(&c, MPC_FMT_f32, DIMS(3), VALUES(0, 1, 1));
+    expect_near("kl", run(&c), VALUES(0, 1, inf), 3, 1e-7);
+    end(&c);
+}
+
+static void top_k_accuracy_counts_what_comes_before(void) {
+    call c = begin(MPC_OP_top_k_accuracy);
+    values(&c, MPC_FMT_f32, DIMS(5, 4),
+           VALUES(1, 2, 3, 4, 1, 2, 3, 4, 5, 5, 5, 5, 1, (double)NAN, 3, 4, 1, 2, 3, 4));
+    values(&c, MPC_FMT_i32, DIMS(5), VALUES(2, 1, 1, 2, 4));
+    attr(&c, MPC_A_INT("k", 2));
+    expect("second, third, an equal one first, after NaN, no such class", run(&c), VALUES(1, 0, 1, 0, 0), 5);
+    end(&c);
+}
+
 static void masked_rows_have_no_gradient(void) { /* FC-125: labels of -100 with dloss 0 */
     call c = begin(MPC_OP_cross_entropy_grad);
     values(&c, MPC_FMT_f32, DIMS(2, 2), VALUES(0, 0, 0, 0));
@@ -431,6 +477,9 @@ int main(void) {
     softmax_of_many_equal_logits();
     softmax_of_large_logits_is_finite();
     cross_entropy_known_values();
+    smoothed_and_soft_cross_entropy();
+    losses_value_by_value();
+    top_k_accuracy_counts_what_comes_before();
     masked_rows_have_no_gradient();
     batch_norm_keeps_unbiased_variance();
     layer_norm_of_a_large_offset();
