@@ -51,44 +51,80 @@ static void find_window_end(mpc_optimizer *p) {
     end_window_state(p, micro, next, MPC_FMT_i32);
 }
 
-static mpc_value_id count_of(mpc_optimizer *p) {
-    mpc_value_id count = mpc_graph_find_output(p->rw.in, "count");
-    return count == MPC_NONE ? f32_const(p, 1) : p->rw.map[count];
+/* Valid elements of the losses of a group; of the first loss where there are none (group 0). */
+static mpc_value_id find_count(const mpc_optimizer *p, int64_t group) {
+    const char *name = group == 0 ? "count" : mpc_arena_printf(p->rw.scratch, "group.%lld.count", (long long)group);
+    return name == NULL ? MPC_NONE : mpc_graph_find_output(p->rw.in, name);
+}
+
+static const char *window_name(mpc_optimizer *p, const char *name, int64_t group) {
+    const char *text = group == 0 ? name : mpc_arena_printf(p->rw.scratch, "%s.%lld", name, (long long)group);
+    if (text == NULL) mpc_builder_fail(p->rw.b, "out of memory");
+    return text == NULL ? "" : text;
+}
+
+typedef struct window {                /* of one group of losses, f32 [] each */
+    mpc_value_id weight, valid, total; /* of this micro-step; elements so far; what the sums are divided by */
+} window;
+
+static window open_window(mpc_optimizer *p, int64_t group, mpc_value_id nominal) {
+    mpc_builder *b = p->rw.b;
+    mpc_value_id output = find_count(p, group);
+    mpc_value_id count = output == MPC_NONE ? f32_const(p, 1) : p->rw.map[output];
+    window w;
+    w.weight = named(p, window_name(p, "window.weight", group), MPC_OP_div, count, nominal);
+    mpc_value_id seen = mpc_optimizer_scalar(p, window_name(p, "window.count", group), MPC_FMT_f32, "zero");
+    w.valid = named(p, window_name(p, "window.valid", group), MPC_OP_add, seen, count);
+    mpc_value_id some = mpc_build2(b, MPC_OP_gt, w.valid, p->zero);
+    w.total = select(p, some, mpc_build2(b, MPC_OP_div, w.valid, nominal), f32_const(p, 1));
+    end_window_state(p, seen, w.valid, MPC_FMT_f32);
+    return w;
+}
+
+/* One window for each group of losses, or one for all; NULL when out of memory. */
+static window *open_windows(mpc_optimizer *p) {
+    mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal"));
+    while (find_count(p, p->groups + 1) != MPC_NONE) p->groups++;
+    window *all = mpc_rewrite_scratch(&p->rw, (uint32_t)p->groups + 1, sizeof *all);
+    if (all == NULL) return NULL;
+    if (p->groups == 0) all[0] = open_window(p, 0, nominal);
+    mpc_value_id valid = p->zero;
+    for (int64_t k = 1; k <= p->groups; k++) {
+        all[k] = open_window(p, k, nominal);
+        valid = named(p, k == p->groups ? "window.valid" : "window.some", MPC_OP_add, valid, all[k].valid);
+    }
+    if (p->groups == 0) p->total = all[0].total;
+    return all;
 }
 
 /* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count /
  * nominal. The quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is
- * rounded. */
+ * rounded. A parameter counts the elements of the losses that train it. */
 static void accumulate_gradients(mpc_optimizer *p) {
     mpc_builder *b = p->rw.b;
-    mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal")), count = count_of(p);
-    mpc_value_id weight = named(p, "window.weight", MPC_OP_div, count, nominal);
-    mpc_value_id seen = mpc_optimizer_scalar(p, "window.count", MPC_FMT_f32, "zero");
-    mpc_value_id valid = named(p, "window.valid", MPC_OP_add, seen, count);
-    mpc_value_id some = mpc_build2(b, MPC_OP_gt, valid, p->zero);
-    mpc_value_id total = select(p, some, mpc_build2(b, MPC_OP_div, valid, nominal), f32_const(p, 1));
-    end_window_state(p, seen, valid, MPC_FMT_f32);
-    for (uint32_t i = 0; i < p->count; i++) {
+    const window *all = open_windows(p);
+    for (uint32_t i = 0; i < p->count && all != NULL; i++) {
         mpc_update_parameter *q = &p->parameters[i];
+        const window *w = &all[p->groups == 0 ? 0 : mpc_attr_int(p->rw.in, q->state, "group")];
         mpc_value_id sum = mpc_optimizer_like(p, q, "acc", "zero", "accum");
-        mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, weight));
+        mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, w->weight));
         end_window_state(p, sum, next, MPC_FMT_f32);
-        p->sums[i] = next;
-        q->gradient = named(p, mpc_optimizer_path(p, q, "mean"), MPC_OP_div, next, total);
+        q->gradient = named(p, mpc_optimizer_path(p, q, "mean"), MPC_OP_div, next, w->total);
+        p->sums[i] = p->groups == 0 ? next : q->gradient;
     }
-    p->total = total;
 }
 
 /* --- norm, clipping --- */
 
-/* With accumulation the norm of the sums over what counted, so that a micro-step that ends no window needs no means. */
+/* With accumulation the norm of the sums over what counted, so that a micro-step that ends no window needs no means;
+ * several groups of losses have no divisor in common, so there it is that of the means. */
 static void measure_norm(mpc_optimizer *p) {
-    bool accumulates = p->accumulate > 1;
-    if (!accumulates)
+    bool divides = p->accumulate > 1 && p->groups == 0;
+    if (p->accumulate <= 1)
         for (uint32_t i = 0; i < p->count; i++) p->sums[i] = p->parameters[i].gradient;
-    mpc_builder_set_name(p->rw.b, accumulates ? "window.norm" : "grad_norm");
+    mpc_builder_set_name(p->rw.b, divides ? "window.norm" : "grad_norm");
     p->norm = p->count == 0 ? f32_const(p, 0) : mpc_build(p->rw.b, MPC_OP_global_norm, p->sums, p->count, NULL, 0);
-    if (accumulates) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
+    if (divides) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
 }
 
 /* By the norm, min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses.

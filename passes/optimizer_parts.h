@@ -18,11 +18,12 @@ typedef struct mpc_optimizer {
     mpc_update_parameter *parameters;
     uint32_t count;
     int64_t accumulate;
+    int64_t groups;      /* of losses that say what they train; 0: all train everything. Counted with accumulation */
     mpc_value_id flush;  /* bool input, with accumulation */
     mpc_value_id update; /* bool []: this micro-step ends a window */
     mpc_value_id zero;   /* f32 [] */
     mpc_value_id *sums;  /* by parameter: what the norm is taken of */
-    mpc_value_id total;  /* f32 []: what the sums are divided by, with accumulation */
+    mpc_value_id total;  /* f32 []: what the sums are divided by, with accumulation and without groups */
     mpc_value_id norm, rate, applied, next_applied;
     mpc_value_id seed;        /* i64 [], where something is rounded at random */
     mpc_value_id lost, moved; /* f32 [], elements of parameters without master; MPC_NONE: there are none */

@@ -76,6 +76,41 @@ static void n61_flush_ends_a_window(void) {
     sim_destroy(s);
 }
 
+/* Groups of losses (`trains`): each parameter gets the gradient of its own group only, and counts what counted there. The
+ * loss of v reads w too. With clipping the norm is that of both. */
+static void n61_groups_count_their_own(void) {
+    static const char text[] =
+        "mpir 1\ngraph @step(%x: f32[4], %m: bool[4]) {\n"
+        "  %w = state() {name=w skip=keep trainable=true init=constant a=0.25 group=1} : f32[1]\n"
+        "  %v = state() {name=v skip=keep trainable=true init=constant a=0.5 group=2} : f32[1]\n"
+        "  %wx = mul(%w, %x) : f32[4]\n  %a = mul(%wx, %wx) : f32[4]\n  %vwx = mul(%v, %wx) : f32[4]\n"
+        "  %one, %n = loss_mean(%a, %m) : f32[], f32[]\n  %two, %k = loss_mean(%vwx) : f32[], f32[]\n"
+        "  %loss = add(%one, %two) : f32[]\n"
+        "  return(\"loss\": %loss, \"count\": %n, \"group.1\": %one, \"group.1.count\": %n, \"group.2\": %two, "
+        "\"group.2.count\": %k)\n}\n";
+    static const char options[] = "@train{optimizer.kind=sgd optimizer.lr=0.1 optimizer.accumulate=2 optimizer.nominal=4 "
+                                  "%s autocast.format=%s}";
+    for (int kind = 0; kind < 2; kind++) {
+        char pipeline[256];
+        snprintf(pipeline, sizeof pipeline, options, kind ? "optimizer.clip=0.5 loss-scale.mode=dynamic" : "",
+                 kind ? "f16" : "f32");
+        step_sim *s = start(text, pipeline);
+        if (s == NULL) return;
+        sim_input1(s, "control.flush", 0);
+        feed(s, rows, all);
+        CHECK(sim_state(s, "w", 0) == 0.25 && sim_state(s, "v", 0) == 0.5 && sim_output(s, "update") == 0);
+        feed(s, one_row, first);
+        double w = 2 * 0.25 * (1 + 4 + 1 + 25 + 9) / 5, v = 0;
+        for (int i = 0; i < 4; i++) v += 0.25 * (rows[i] + one_row[i]) / 8;
+        double norm = sqrt(w * w + v * v), factor = kind ? 0.5 / norm : 1;
+        CHECK_MSG(fabs(sim_state(s, "w", 0) - (0.25 - 0.1 * factor * w)) < 1e-6, "%.9g", sim_state(s, "w", 0));
+        CHECK_MSG(fabs(sim_state(s, "v", 0) - (0.5 - 0.1 * factor * v)) < 1e-6, "%.9g", sim_state(s, "v", 0));
+        CHECK_MSG(fabs(sim_output(s, "grad_norm") - norm) < 1e-5, "%.9g", sim_output(s, "grad_norm"));
+        CHECK(sim_state(s, "window.count.1", 0) == 0 && sim_state(s, "w/acc", 0) == 0 && sim_state(s, "step.applied", 0) == 1);
+        sim_destroy(s);
+    }
+}
+
 /* N60, FC-029: the sum over 64 micro-batches is f32 whatever the precision of the pass. */
 static void n60_accumulates_f32(void) {
     step_sim *s = start(product, "@train{optimizer.kind=sgd optimizer.lr=0.0009765625 optimizer.accumulate=64 "
@@ -284,6 +319,7 @@ static void stop_is_sticky(void) {
 int main(void) {
     n61_weights_by_valid_share();
     n61_flush_ends_a_window();
+    n61_groups_count_their_own();
     n60_accumulates_f32();
     fc125_nothing_counts();
     n31_statistics_stand_still();
