@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "driver/loss_budget.h"
+#include "driver/standardize.h"
 #include "driver/trainer.h"
 
 static bool out_of_memory(const mpc_trainer *t) {
@@ -60,9 +61,11 @@ static bool prepare_steps(mpc_trainer *t) {
     mpc_runner *nominal =
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal || !mpc_profile_check(t)) return false;
+    if (mpc_store_init(s->store, s->train->seed) != MPC_OK) return false;
+    if (!resumed && !mpc_standardize(s, s->store, t->data[MPC_SPLIT_TRAIN])) return false;
     for (int i = 0; i <= MPC_SPLIT_TEST; i++)
         if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;
-    return mpc_store_init(s->store, s->train->seed) == MPC_OK;
+    return true;
 }
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {

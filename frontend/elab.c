@@ -104,7 +104,7 @@ static void bind_nexts(fe_elab *e) {
 }
 
 static void run_model(fe_elab *e) {
-    static const char *const names[] = {"train", "eval", "predict"};
+    static const char *const names[] = {"train", "eval", "predict", "measure"};
     e->b = mpc_builder_create(e->ctx, names[e->phase]);
     if (!e->b || !fe_push_frame(e, e->m->item, (mpc_span){0}, "")) {
         e->failed = true;
@@ -112,6 +112,7 @@ static void run_model(fe_elab *e) {
     }
     fe_read_claims(e);
     fe_map_inputs(e);
+    if (e->phase == MPC_PHASE_MEASURE) return;
     fe_run_body(e, &e->m->item->other);
     fe_finish_losses(e);
     if (e->failed || e->d->errors) return;

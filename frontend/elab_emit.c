@@ -120,6 +120,7 @@ static void apply_precision(fe_op *o, const mpc_op *op, const char *name) {
     }
     if (format == MPC_FMT_none || !has_attr(e, op, "prec")) return;
     o->attrs[o->attr_count++] = MPC_A_FORMAT("prec", format); /* one place is always left */
+    if (format == MPC_FMT_f32) o->format = format;            /* stored so, of operands that were cast low too */
     mpc_builder_set_why(e->b, mpc_intern(e->ctx, why));
 }
 
@@ -242,7 +243,7 @@ fe_value fe_typed(fe_elab *e, const fe_ast *at, mpc_op_id op, mpc_type_id type, 
         return FE_POISONED;
     }
     fe_set_place(e, at->span);
-    mpc_builder_set_name(e->b, value_name(e, name));
+    mpc_builder_set_name(e->b, value_name(e, name ? name : mpc_op_get(e->ctx, op)->name));
     mpc_attr_arg attr = MPC_A_FLOAT("value", value);
     mpc_value_id id = mpc_build_typed(e->b, op, type, &attr, op == MPC_OP_const);
     if (id == MPC_NONE) e->failed = true;

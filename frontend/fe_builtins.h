@@ -26,6 +26,11 @@ fe_value fe_above_zero(fe_call *c, fe_value x);
 fe_value fe_softplus_tail(fe_call *c, fe_value x);
 fe_value fe_softplus(fe_call *c, fe_value x, const char *name);
 
+/* builtin_data.c */
+fe_value fe_fn_standardize(fe_call *c);
+fe_value fe_fn_random_flip(fe_call *c);
+fe_value fe_fn_random_crop(fe_call *c);
+
 /* builtin_axes.c */
 fe_value fe_fn_einsum(fe_call *c);
 fe_value fe_fn_rearrange(fe_call *c);

@@ -108,7 +108,12 @@ typedef struct mpc_data_facts {
     int64_t vocabulary;              /* text: distinct characters; the constant `vocabulary` may be used in the file */
 } mpc_data_facts;
 
-typedef enum mpc_phase { MPC_PHASE_TRAIN, MPC_PHASE_EVAL, MPC_PHASE_PREDICT } mpc_phase;
+typedef enum mpc_phase {
+    MPC_PHASE_TRAIN,
+    MPC_PHASE_EVAL,
+    MPC_PHASE_PREDICT,
+    MPC_PHASE_MEASURE /* the data mapping alone: an output PATH for each value that is standardized, PATH.mean its state */
+} mpc_phase;
 
 typedef struct mpc_metric_info {
     const char *name; /* log key */
