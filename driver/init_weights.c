@@ -65,12 +65,6 @@ static bool may_be_missing(const mpc_options *o, const char *name) {
     return false;
 }
 
-static bool same_type(const mpc_type *a, const mpc_type *b) {
-    bool same = a->format == b->format && a->rank == b->rank;
-    for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-    return same;
-}
-
 typedef struct init_lists {
     mpc_str fresh, unused; /* for the report of success */
     uint32_t loaded, fresh_count, unused_count;
@@ -95,11 +89,11 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
         mpc_store_entry *e = mpc_store_at(s->store, i);
         if (!is_parameter(e) || strcmp(e->name, name) != 0) continue;
         l->filled[i] = true; /* of another shape, it is listed as such and not as missing */
-        if (!same_type(&e->type, &t->type)) {
+        if (!mpc_store_takes(e, t)) {
             mpc_diff_missing(&l->diff, e->name, &e->type, &t->type);
             return;
         }
-        memcpy(e->data, t->data, (size_t)mpc_type_bytes(&e->type));
+        mpc_store_take(e, t);
         l->loaded++;
         return;
     }
@@ -193,6 +187,7 @@ bool mpc_init_weights(mpc_session *s) {
         load_tensors(s, file, &l);
         list_missing(s, &l);
         ok = judge_lists(s, &l);
+        mpc_store_restart_averages(s->store);
         ok = mpc_store_derive(s->store) == MPC_OK && ok;
     } else if (file) mpc_error(s->sink, "E901", "out of memory");
     mpc_free(l.filled);

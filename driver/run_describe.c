@@ -48,6 +48,9 @@ static json_t *settings_json(const mpc_train_config *t) {
     set_number(s, "batch", (double)t->batch);
     set_number(s, "accumulate", (double)t->accumulate);
     set_quantity(s, "length", t->length);
+    json_object_set_new(s, "weights", json_string(t->weights));
+    set_number(s, "ema", t->ema);
+    json_object_set_new(s, "last_batch", json_string(t->drops_last ? "drop" : "keep"));
     json_object_set_new(s, "seed", json_integer((json_int_t)t->seed));
     return s;
 }

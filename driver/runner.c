@@ -18,6 +18,7 @@ static bool init_runner(mpc_runner *r, mpc_session *s, mpc_phase phase, int64_t 
     r->grad_norm = mpc_step_output(r->step, "grad_norm");
     r->scale = mpc_step_output(r->step, "scale");
     r->skipped = mpc_step_output(r->step, "skipped");
+    r->lost = mpc_step_output(r->step, "lost");
     r->applied = mpc_step_output(r->step, "applied");
     r->stop = mpc_step_output(r->step, "stop");
     return true;

@@ -7,7 +7,7 @@
 typedef struct mpc_runner {
     mpc_step *step;
     mpc_meter meter;
-    uint32_t lr, grad_norm, scale, skipped, applied, stop; /* outputs */
+    uint32_t lr, grad_norm, scale, skipped, applied, stop, lost; /* outputs */
 } mpc_runner;
 
 /* Runners of a session, made when first asked for: each phase has the nominal batch and smaller last ones. */

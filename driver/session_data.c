@@ -221,9 +221,19 @@ bool mpc_session_try_facts(mpc_session *s) {
     return mpc_session_plan_length(s, d);
 }
 
+int64_t mpc_session_epoch_rows(const mpc_session *s, const mpc_dataset *train) {
+    int64_t rows = mpc_dataset_rows(train);
+    return s->train->drops_last ? rows - rows % s->train->batch : rows;
+}
+
 bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
     const mpc_train_config *t = s->train;
-    int64_t steps = (mpc_dataset_rows(train) + t->batch - 1) / t->batch;
+    int64_t rows = mpc_session_epoch_rows(s, train), steps = (rows + t->batch - 1) / t->batch;
+    if (rows == 0) {
+        mpc_error(s->sink, "E369", "%lld training rows fill no batch of %lld, and last_batch = drop leaves them all out",
+                  (long long)mpc_dataset_rows(train), (long long)t->batch);
+        return false;
+    }
     s->updates_per_epoch = (steps + t->accumulate - 1) / t->accumulate;
     s->total_updates = t->length.value;
     if (t->length.unit == MPC_UNIT_EPOCHS) s->total_updates = ceil(t->length.value * (double)s->updates_per_epoch);

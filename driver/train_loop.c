@@ -149,6 +149,7 @@ static int finish(mpc_trainer *t) {
     }
     if (t->stopped) return mpc_report_end(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;
     mpc_report_skips(t);
+    mpc_report_lost(t);
     return final_figures(t) && mpc_report_end(t) ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }
 

@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "driver/trainer.h"
 
-static double rows_of(const mpc_trainer *t) { return (double)mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]); }
+static double rows_of(const mpc_trainer *t) {
+    return (double)mpc_session_epoch_rows(t->session, t->data[MPC_SPLIT_TRAIN]);
+}
 
 static double memory_bytes(mpc_trainer *t) {
     double bytes = 0;
@@ -86,6 +88,7 @@ static mpc_status log_step(mpc_trainer *t, mpc_runner *r, double now) {
     log_scalar(log, r, r->grad_norm, "grad_norm");
     log_scalar(log, r, r->scale, "scale");
     log_count(log, r, r->skipped, "skipped");
+    log_scalar(log, r, r->lost, "lost");
     mpc_log_fixed(log, "samples_per_s", (double)t->window_rows / fmax(t->step_seconds + t->wait_seconds, 1e-9), 0);
     mpc_log_fixed(log, "step_ms", t->step_seconds * 1e3, 3);
     mpc_log_fixed(log, "wait_ms", t->wait_seconds * 1e3, 3);
@@ -107,6 +110,7 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     if (skipped > t->skipped && log_skip(t, r) != MPC_OK) return false;
     mpc_note_attempt(&t->recent, skipped > t->skipped);
     t->skipped = skipped;
+    if (r->lost != MPC_NONE) t->lost += mpc_step_scalar(r->step, r->lost, 0);
     t->scale = r->scale == MPC_NONE ? 0 : mpc_step_scalar(r->step, r->scale, 0);
     if (!t->warned_of_skips && t->recent.count == MPC_RECENT) t->warned_of_skips = mpc_report_skips(t);
     if (now - t->last_flush > 1) { /* for people who watch the file */
@@ -147,6 +151,18 @@ bool mpc_report_skips(mpc_trainer *t) {
     mpc_progress_end(&t->progress);
     t->session->sink->emit(t->session->sink->user, &diag);
     return true;
+}
+
+void mpc_report_lost(mpc_trainer *t) {
+    double share = t->lost / (double)(t->windows_run > 0 ? t->windows_run : 1);
+    if (share < 0.5) return;
+    char message[160];
+    snprintf(message, sizeof message, "%.0f %% of the updates were lost when parameters were rounded for storage", 100 * share);
+    mpc_diag diag = {.severity = MPC_SEV_WARNING,
+                     .code = "W172",
+                     .message = message,
+                     .help = "weights = stochastic keeps them on average, weights = master keeps them all"};
+    t->session->sink->emit(t->session->sink->user, &diag);
 }
 
 static bool is_fraction(const mpc_metric_info *metric, double value) {

@@ -61,7 +61,7 @@ static mpc_runner *free_runner(mpc_trainer *t, int64_t size) {
 /* One micro-batch from `begun` on. *ended: it was the window's last. */
 static bool begin_batch(mpc_trainer *t, int64_t micro, bool *ended) {
     const mpc_dataset *d = t->data[MPC_SPLIT_TRAIN];
-    int64_t left = mpc_dataset_rows(d) - (int64_t)t->begun.row;
+    int64_t left = mpc_session_epoch_rows(t->session, d) - (int64_t)t->begun.row;
     int64_t size = left < t->train->batch ? left : t->train->batch;
     mpc_runner *r = free_runner(t, size);
     if (!r) return false;

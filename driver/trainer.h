@@ -46,6 +46,7 @@ typedef struct mpc_trainer {
     uint64_t windows_run;
     int64_t window_rows;
     double skipped; /* as of the last record */
+    double lost;    /* sum over windows of the share of updates lost to rounding */
     double scale;   /* as of the last record; 0: none */
     mpc_recent recent;
     bool warned_of_skips;
@@ -77,6 +78,8 @@ bool mpc_profile_begin(mpc_trainer *t, const mpc_batch *batch);
 /* ---- train_checkpoint.c ---- */
 bool mpc_trainer_save(mpc_trainer *t, bool is_best);
 bool mpc_trainer_resume(mpc_trainer *t);
+/* `load` of params: parameters and statistics from files, by name and shape (load_parts.c). */
+bool mpc_load_parts(mpc_session *s);
 /* Parameters by name from --init (init_weights.c). */
 bool mpc_init_weights(mpc_session *s);
 /* Weights of the checkpoint folder `path`, found by --from, for eval and predict. */
@@ -88,6 +91,8 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *last);
 bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, int64_t rows, bool best);
 bool mpc_report_end(mpc_trainer *t);
 void mpc_note_attempt(mpc_recent *recent, bool skipped);
+/* W172 when most updates were lost to the rounding of parameters without masters (N73). */
+void mpc_report_lost(mpc_trainer *t);
 /* W170 when more than half of the recent windows were skipped; false: they weren't, or there are too few to say. */
 bool mpc_report_skips(mpc_trainer *t);
 bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);

@@ -2,6 +2,7 @@
  * values, the rest as it stands in the file. With origins, each line says where its value came from. */
 #include <string.h>
 
+#include "frontend/fe_params.h"
 #include "frontend/fe_train.h"
 
 static void print_origin(const mpc_model *m, bool origins, mpc_span span, fe_origin origin, const char *command,
@@ -109,7 +110,20 @@ static void print_agreements(const mpc_model *m, bool origins, mpc_str *out) {
     }
 }
 
-static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
+/* As it stands in the file, but for the path of a file to load. */
+static void print_value(const mpc_model *m, const fe_ast *entry, const char *folder, mpc_str *out) {
+    const fe_ast *value = entry->kid[0];
+    bool loads = strcmp(entry->text, "load") == 0 || strcmp(entry->text, "from") == 0;
+    const char *path = loads && folder && value->kind == AST_STRING ? fe_beside_model(m, value->text) : NULL;
+    mpc_str full = {0};
+    if (path) mpc_str_printf(&full, "%s%s%s", *path == '/' ? "" : folder, *path == '/' ? "" : "/", path);
+    if (path) print_quoted(mpc_str_cstr(&full), out);
+    else append_source(m, value->span, out);
+    out->failed = out->failed || full.failed;
+    mpc_str_free(&full);
+}
+
+static void print_selectors(const mpc_model *m, bool origins, const char *folder, mpc_str *out) {
     if (m->params.count) mpc_str_append(out, "\nparams {\n");
     for (size_t i = 0; i < m->params.count; i++) {
         const fe_selector *s = &m->params.data[i];
@@ -119,7 +133,7 @@ static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
         print_origin(m, origins, s->span, FE_FROM_FILE, NULL, out);
         for (const fe_ast *e = s->entries; e; e = e->next) {
             mpc_str_printf(out, "        %s = ", e->text);
-            append_source(m, e->kid[0]->span, out);
+            print_value(m, e, folder, out);
             mpc_str_append(out, "\n");
         }
         mpc_str_append(out, "    }\n");
@@ -141,7 +155,7 @@ static void print_selectors(const mpc_model *m, bool origins, mpc_str *out) {
 static void print_all(const mpc_model *m, bool origins, const char *folder, mpc_str *out) {
     print_items(m, origins, out);
     print_data(m, origins, folder, out);
-    print_selectors(m, origins, out);
+    print_selectors(m, origins, folder, out);
     mpc_str_append(out, "\ntrain {\n");
     for (size_t k = 0; fe_train_key_at(k); k++) {
         for (size_t i = 0; i < m->train.count; i++) {

@@ -28,7 +28,8 @@ static bool wrong(mpc_model *m, const fe_ast *at, const char *message) {
 static bool read_path(mpc_model *m, const fe_ast *call, const fe_ast *path, const char *help, const char **out) {
     if (!path || path->kind != AST_STRING || !*path->text) return wrong(m, path ? path : call, help);
     *out = fe_beside_model(m, path->text);
-    return true;
+    if (!*out) m->diag.no_memory = true;
+    return *out != NULL;
 }
 
 static bool read_csv(mpc_model *m, const fe_ast *call, mpc_data_source *s) {

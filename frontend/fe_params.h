@@ -18,8 +18,8 @@ typedef struct fe_param_settings {
 fe_param_settings fe_resolve_param(fe_elab *e, const char *path, const fe_init *init);
 /* Keys of params; NULL behind the last one. */
 const char *fe_params_key(size_t i);
-/* A path relative to the folder of the model file. */
-const char *fe_beside_model(mpc_model *m, const char *path);
+/* A path relative to the folder of the model file; NULL when out of memory. */
+const char *fe_beside_model(const mpc_model *m, const char *path);
 
 typedef struct fe_concrete_init { /* as attributes of a state */
     const char *kind;

@@ -10,13 +10,11 @@ static const char *const keys[] = {"init", "lr", "decay", "freeze", "ema", "weig
 
 const char *fe_params_key(size_t i) { return i < sizeof keys / sizeof *keys ? keys[i] : NULL; }
 
-const char *fe_beside_model(mpc_model *m, const char *path) {
+const char *fe_beside_model(const mpc_model *m, const char *path) {
     const char *file = mpc_sources_name(mpc_context_sources(m->ctx), m->file);
     const char *slash = file ? strrchr(file, '/') : NULL;
     if (*path == '/' || !slash) return path;
-    const char *full = mpc_arena_printf(m->arena, "%.*s/%s", (int)(slash - file), file, path);
-    if (!full) m->diag.no_memory = true;
-    return full ? full : path;
+    return mpc_arena_printf(m->arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 
 /* ---- one line ---- */
@@ -74,6 +72,7 @@ static bool set_entry(fe_elab *e, const fe_selector *s, const char *path, const 
     bool loads = strcmp(key, "load") == 0 || strcmp(key, "from") == 0;
     if (!loads || v.kind != FE_STRING || !*v.s) return false;
     r->load = fe_beside_model(e->m, v.s);
+    if (!r->load) e->d->no_memory = true;
     r->name_in_file = behind_fixed_part(s->glob, path);
     return true;
 }

@@ -32,6 +32,11 @@ typedef struct mpc_cursor { /* where training stood after the last finished step
 
 /* Writes DIR/step-XXXXXXXX/. Derived copies are not saved. */
 mpc_status mpc_checkpoint_save(const char *dir, mpc_store *store, const mpc_cursor *cursor, const mpc_sink *sink);
+/* May a tensor of a file become this state? Shapes are equal, formats are, or both are of floats. */
+bool mpc_store_takes(const mpc_store_entry *e, const mpc_tensor_view *t);
+/* Copies it, converted where the formats differ. */
+void mpc_store_take(mpc_store_entry *e, const mpc_tensor_view *t);
+
 typedef enum mpc_load_mode {
     MPC_LOAD_ALL, /* every state: resume */
     MPC_LOAD_WEIGHTS, /* parameters and statistics: eval */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/store_layout.h"
 
 typedef struct loader {
     const char *folder, *place;
@@ -23,19 +24,41 @@ static bool has_role(const mpc_store_entry *e, const char *role) { return strcmp
 static const mpc_safetensors *file_of(const loader *l, const mpc_store_entry *e) {
     if (e->derived != MPC_FMT_none) return NULL;
     if (has_role(e, "param")) return l->weights;
-    return l->mode == MPC_LOAD_ALL || has_role(e, "stat") ? l->state : NULL;
+    return l->mode == MPC_LOAD_ALL || has_role(e, "stat") || has_role(e, "ema") ? l->state : NULL;
 }
 
-static bool same_type(const mpc_type *a, const mpc_type *b) {
-    if (a->format != b->format || a->rank != b->rank) return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (a->dims[i] != b->dims[i]) return false;
-    return true;
+static bool same_shape(const mpc_type *a, const mpc_type *b) {
+    bool same = a->rank == b->rank;
+    for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+    return same;
 }
 
+bool mpc_store_takes(const mpc_store_entry *e, const mpc_tensor_view *t) {
+    mpc_format to = e->type.format, from = t->type.format;
+    return same_shape(&e->type, &t->type) && (to == from || (mpc_format_is_float(to) && mpc_format_is_float(from)));
+}
+
+void mpc_store_take(mpc_store_entry *e, const mpc_tensor_view *t) {
+    int64_t n = mpc_type_elements(&e->type);
+    if (e->type.format == t->type.format) memcpy(e->data, t->data, (size_t)e->bytes);
+    else
+        for (int64_t i = 0; i < n; i++)
+            mpc_element_set(e->type.format, e->data, i, mpc_element_get(t->type.format, t->data, i));
+}
+
+/* Parameters may change format, since a run may go on with masters or without; nothing else may. */
 static bool fits(const loader *l, const mpc_store_entry *e) {
     const mpc_tensor_view *t = mpc_safetensors_find(file_of(l, e), e->name);
-    return t && same_type(&t->type, &e->type);
+    return t && mpc_store_takes(e, t) && (has_role(e, "param") || e->type.format == t->type.format);
+}
+
+/* A parameter that only its average was wanted of. */
+static bool is_averaged(const loader *l, const char *name) {
+    mpc_str text = {0};
+    mpc_str_printf(&text, "%s/ema", name);
+    bool there = !text.failed && mpc_store_find(l->store, text.data, MPC_FMT_none) != NULL;
+    mpc_str_free(&text);
+    return there;
 }
 
 static void list_unused(const loader *l, const mpc_safetensors *file, mpc_checkpoint_diff *d) {
@@ -43,6 +66,7 @@ static void list_unused(const loader *l, const mpc_safetensors *file, mpc_checkp
         const mpc_tensor_view *t = mpc_safetensors_at(file, i);
         mpc_store_entry *e = mpc_store_find(l->store, t->name, MPC_FMT_none);
         if (e && file_of(l, e) == file) continue;
+        if (l->mode == MPC_LOAD_WEIGHTS && file == l->weights && is_averaged(l, t->name)) continue;
         if (l->mode == MPC_LOAD_USED || (l->mode == MPC_LOAD_WEIGHTS && file == l->state)) continue;
         mpc_diff_unused(d, t->name, &t->type);
     }
@@ -128,12 +152,18 @@ static mpc_status read_cursor(const loader *l, mpc_cursor *cursor) {
 }
 
 static mpc_status copy_states(const loader *l) {
+    bool without_master = false;
     for (uint32_t i = 0; i < mpc_store_count(l->store); i++) {
         mpc_store_entry *e = mpc_store_at(l->store, i);
         const mpc_safetensors *file = file_of(l, e);
         if (!file) continue;
-        memcpy(e->data, mpc_safetensors_find(file, e->name)->data, (size_t)mpc_type_bytes(&e->type));
+        const mpc_tensor_view *t = mpc_safetensors_find(file, e->name);
+        without_master = without_master || mpc_type_bytes(&t->type) < mpc_type_bytes(&e->type);
+        mpc_store_take(e, t);
     }
+    if (without_master)
+        mpc_warn(l->sink, "W173", (mpc_span){0}, "%s has no masters: parameters start from the rounded values that it holds",
+                 l->place);
     return mpc_store_derive(l->store);
 }
 
