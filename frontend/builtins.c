@@ -101,6 +101,8 @@ static const fe_builtin rows[] = {
     {"conv2d_transpose", "x channels | kernel stride? pad? dilation? groups? bias? init? output_pad?",
      fe_fn_conv2d_transpose, true},
     {"embedding", "ids rows width | init?", fe_fn_embedding, true},
+    {"lstm", "x hidden | reverse? h? c? init?", fe_fn_lstm, true},
+    {"gru", "x hidden | reverse? h? init?", fe_fn_gru, true},
     {"layer_norm", "x | eps?", fe_fn_layer_norm, true},
     {"rms_norm", "x | eps?", fe_fn_rms_norm, true},
     {"group_norm", "x | groups eps?", fe_fn_group_norm, true},

@@ -425,7 +425,7 @@ static fe_value eval_kind(fe_elab *e, const fe_ast *at, const char *name) {
     return FE_POISONED;
 }
 
-fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name) {
+fe_value fe_eval_all(fe_elab *e, const fe_ast *at, const char *name) {
     if (e->failed || e->d->no_memory || e->d->errors > FE_MAX_ERRORS) return FE_POISONED;
     if (e->depth >= FE_MAX_EVAL) {
         fe_error(e->d, "E051", at->span, "calls and expressions nest too deeply here");
@@ -440,4 +440,9 @@ fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name) {
     fe_value v = eval_kind(e, at, name);
     e->depth--;
     return v;
+}
+
+fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name) {
+    fe_value v = fe_eval_all(e, at, name);
+    return v.kind == FE_TUPLE && v.or_first ? v.items[0] : v;
 }

@@ -94,7 +94,8 @@ static void run_assign(fe_elab *e, const fe_ast *at) {
     if (at->text) enter_region(e, at, at, &format, &why);
     const fe_ast *target = at->list.first;
     bool single = at->list.count == 1 && target->kind != AST_LIST;
-    fe_value v = fe_eval(e, at->kid[0], single && target->kind == AST_NAME ? target->text : NULL);
+    fe_value v = single ? fe_eval(e, at->kid[0], target->kind == AST_NAME ? target->text : NULL)
+                        : fe_eval_all(e, at->kid[0], NULL);
     e->prec = format;
     e->prec_why = why;
     if (v.kind == FE_HOLE) {

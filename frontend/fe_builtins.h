@@ -96,6 +96,10 @@ fe_value fe_fn_group_norm(fe_call *c);
 fe_value fe_fn_batch_norm(fe_call *c);
 fe_value fe_fn_attention(fe_call *c);
 
+/* builtin_recurrent.c */
+fe_value fe_fn_lstm(fe_call *c);
+fe_value fe_fn_gru(fe_call *c);
+
 /* builtin_random.c */
 fe_value fe_fn_dropout(fe_call *c);
 fe_value fe_fn_drop_path(fe_call *c);

@@ -156,6 +156,8 @@ void fe_run_body(fe_elab *e, const fe_list *body);
 /* W102 for names of the frame, from that one on, that nothing mentions. */
 void fe_warn_unused(fe_elab *e, size_t from);
 fe_value fe_eval(fe_elab *e, const fe_ast *at, const char *name);
+/* For several names: all results of a call that gives one or several. */
+fe_value fe_eval_all(fe_elab *e, const fe_ast *at, const char *name);
 fe_value fe_fold_binary(fe_elab *e, const fe_ast *at, fe_value a, fe_value b);
 fe_value fe_fold_unary(fe_elab *e, const fe_ast *at, fe_value a);
 fe_value fe_eval_index(fe_elab *e, const fe_ast *at, const char *name);

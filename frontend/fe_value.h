@@ -76,6 +76,7 @@ typedef struct fe_value {
         const fe_init *init;
     };
     const char *unit; /* of FE_QUANTITY */
+    bool or_first;    /* of FE_TUPLE: where one value is wanted, the first is meant */
 } fe_value;
 
 #define FE_POISONED ((fe_value){.kind = FE_POISON})

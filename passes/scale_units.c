@@ -141,18 +141,23 @@ static mpc_scale_unit unit_unscale(analysis *a, const mpc_node *n, uint32_t oper
     return plain(n->result_begin);
 }
 
-static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but) {
+/* All operands but those from `but` to `last`. */
+static mpc_scale_unit need_plain_beside(analysis *a, const mpc_node *n, uint32_t but, uint32_t last) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(a->g, n, i);
-        if (i == but || !is_float(a, v) || is_true_value(a->unit[v])) continue;
+        if ((i >= but && i <= last) || !is_float(a, v) || is_true_value(a->unit[v])) continue;
         mpc_value_id other = MPC_NONE; /* the other origin: a true value beside it */
         for (uint32_t k = 0; k < n->operand_count && other == MPC_NONE; k++)
-            if (k != i && k != but && is_float(a, mpc_operand(a->g, n, k)) && is_true_value(of(a, n, k)))
+            if (k != i && (k < but || k > last) && is_float(a, mpc_operand(a->g, n, k)) && is_true_value(of(a, n, k)))
                 other = mpc_operand(a->g, n, k);
         refuse(a, n, v, other, "takes true values only");
         break;
     }
     return plain(MPC_NONE);
+}
+
+static mpc_scale_unit need_plain(analysis *a, const mpc_node *n, uint32_t but) {
+    return need_plain_beside(a, n, but, but);
 }
 
 static mpc_scale_unit unit_plain(analysis *a, const mpc_node *n, uint32_t operand) {
@@ -173,6 +178,14 @@ static mpc_scale_unit unit_compare(analysis *a, const mpc_node *n, uint32_t oper
 static mpc_scale_unit unit_follow(analysis *a, const mpc_node *n, uint32_t operand) {
     need_plain(a, n, operand);
     return operand < n->operand_count ? of(a, n, operand) : plain(MPC_NONE);
+}
+
+static mpc_scale_unit unit_pair(analysis *a, const mpc_node *n, uint32_t operand) {
+    need_plain_beside(a, n, operand, operand + 1);
+    mpc_scale_unit first = of(a, n, operand), both = first;
+    if (operand + 1 < n->operand_count && !meet(first, of(a, n, operand + 1), &both))
+        refuse(a, n, mpc_operand(a->g, n, operand), mpc_operand(a->g, n, operand + 1), "takes both in one scale");
+    return both;
 }
 
 static mpc_scale_unit unit_flag(analysis *a, const mpc_node *n, uint32_t operand) {

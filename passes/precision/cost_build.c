@@ -264,6 +264,20 @@ static void describe_attention(const mpc_graph *g, const mpc_node *n, mpc_op_ter
     t->extent[2] = (double)q->dims[3];
 }
 
+/* x [b,t,c] and the states [b,h] times the weights of all gates; the backward pass has twice the products. */
+static void describe_recurrent(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t) {
+    const mpc_type *x = mpc_value_type(g, mpc_operand(g, n, 0)), *w = mpc_value_type(g, mpc_operand(g, n, 2));
+    bool backward = n->op == MPC_OP_lstm_grad || n->op == MPC_OP_gru_grad;
+    t->batch = backward ? 2 : 1;
+    t->extent[0] = (double)(x->dims[0] * x->dims[1]);
+    t->extent[1] = (double)w->dims[1];
+    t->extent[2] = (double)(x->dims[2] + w->dims[0]);
+}
+
+static bool is_recurrent(mpc_op_id op) {
+    return op == MPC_OP_lstm || op == MPC_OP_lstm_grad || op == MPC_OP_gru || op == MPC_OP_gru_grad;
+}
+
 static void describe_op(maker *m, mpc_node_id id) {
     const mpc_graph *g = m->g;
     const mpc_node *n = &g->nodes[id];
@@ -272,6 +286,7 @@ static void describe_op(maker *m, mpc_node_id id) {
     if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return;
     if (kind == MPC_KIND_CONV) describe_conv(g, n, t);
     else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, t);
+    else if (is_recurrent(n->op)) describe_recurrent(g, n, t);
     else describe_matmul(g, n, t);
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);

@@ -472,6 +472,27 @@ static void range_loss_mean_grad(mpc_range_op *r) {
     r->out[0].counted = false;
 }
 
+/* --- recurrent layers --- */
+
+/* Every step adds at most 1 to a cell state, whose weight is at most 1. */
+static void range_lstm(mpc_range_op *r) {
+    double steps = (double)type_of_operand(r, 0)->dims[1], error = steps * 0x1p-20;
+    mpc_interval c = mpc_interval_with(r->in[5], 0);
+    bool nan = false;
+    for (uint32_t i = 0; i < r->n->operand_count; i++) nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
+    within(r, -1, 1, nan);
+    r->out[1] = (mpc_interval){.lo = c.lo - steps - error, .hi = c.hi + steps + error, .nan = nan};
+    r->out[2] = r->out[0];
+}
+
+/* The state moves towards numbers between -1 and 1. */
+static void range_gru(mpc_range_op *r) {
+    bool nan = false;
+    for (uint32_t i = 0; i < r->n->operand_count; i++) nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
+    mpc_interval h = mpc_interval_union(r->in[5], mpc_interval_of(-1, 1));
+    r->out[0] = r->out[1] = (mpc_interval){.lo = h.lo * (h.lo < 0 ? 1.001 : 0.999), .hi = h.hi * 1.001, .nan = nan};
+}
+
 /* --- norms --- */
 
 /* gamma * x^ + beta: of n numbers none is more than sqrt(n) standard deviations off their mean. */

@@ -11,7 +11,7 @@ typedef struct exempt {
     const char *op;
     uint32_t first, last;
 } exempt;
-static const exempt exempts[] = {{"batch_norm", 3, 4}, {"attention", 1, 1}, {"rms_norm", 1, 1}, {"group_norm", 1, 2}};
+static const exempt exempts[] = {{"batch_norm", 3, 4}, {"attention", 1, 1}, {"rms_norm", 1, 1}, {"group_norm", 1, 2}, {"lstm", 2, 2}, {"gru", 2, 2}};
 
 double ops_gradient_weight(uint32_t result, int64_t i) {
     return (double)mpc_random_uniform(99, result, 0, (uint64_t)i) * 2 - 1;
