@@ -171,9 +171,34 @@ static void labels(void) {
     close_session(&s);
 }
 
+/* Which way is up, by what the metric calls. */
+static void check_directions(void) {
+    static const struct {
+        const char *metric;
+        bool rising;
+    } cases[] = {{"accuracy(x, i)", true},        {"top_k(x, i, k = 2)", true}, {"top_k_accuracy(x, i, k = 2)", true},
+                 {"binary_accuracy(x, x)", true}, {"mae(x, x)", false},         {"abs(x)", false},
+                 {"perplexity(x, i)", false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        mpc_str code = {0};
+        mpc_str_printf(
+            &code, "model m(x: f32[batch, 4], i: i32[batch]) {\n loss l = mse(linear(x, 4), x)\n metric a = %s\n}\n",
+            cases[k].metric);
+        session s;
+        open_text(&s, "m.mpg", mpc_str_cstr(&code), NULL, 0);
+        mpc_graph *g = elaborate(&s, MPC_PHASE_EVAL, 8);
+        CHECK_MSG(g != NULL && mpc_model_metric(s.model, 0)->higher_is_better == cases[k].rising, "%s",
+                  cases[k].metric);
+        mpc_graph_destroy(g);
+        close_session(&s);
+        mpc_str_free(&code);
+    }
+}
+
 int main(void) {
     labels();
     paths();
     phases();
+    check_directions();
     return check_result();
 }
