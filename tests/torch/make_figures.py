@@ -208,24 +208,38 @@ def conv2d_transpose(i):
 
 # --- recurrent ---
 
-def recurrent(i, module, gates):
-    x, size = i.param("x", 2, 5, 3), 4
-    names = {"weight_ih_l0": i.param("cell.ih.weight", 3, gates * size, low=-1, high=1),
-             "weight_hh_l0": i.param("cell.hh.weight", size, gates * size, low=-1, high=1),
-             "bias_ih_l0": i.param("cell.ih.bias", gates * size, low=-1, high=1),
-             "bias_hh_l0": i.param("cell.hh.bias", gates * size, low=-1, high=1)}
-    names = {k: v.T if v.ndim == 2 else v for k, v in names.items()}
+def recurrent(i, module, gates, **more):
+    x, size, both = i.param("x", 2, 5, 3), 4, {"low": -1, "high": 1}
+    weight, hidden = i.param("cell.weight_input", 3, gates * size, **both), i.param("cell.weight_hidden", size, gates * size, **both)
+    bias, other = i.param("cell.bias", gates * size, **both), torch.zeros(gates * size, dtype=torch.float64)
+    if module is torch.nn.GRU:  # its hidden bias counts only inside the brackets of n
+        other = torch.cat([other[:2 * size], i.param("cell.bias_hidden", size, **both)])
+    names = {"weight_ih_l0": weight.T, "weight_hh_l0": hidden.T, "bias_ih_l0": bias, "bias_hh_l0": other}
     net = module(3, size, batch_first=True, dtype=torch.float64)
-    y, _ = torch.func.functional_call(net, names, (x,))
-    return y
+    return torch.func.functional_call(net, names, (x, *more.values()))
 
 
+@case
 def lstm(i):
-    return recurrent(i, torch.nn.LSTM, 4)
+    return recurrent(i, torch.nn.LSTM, 4)[0]
 
 
+@case
 def gru(i):
-    return recurrent(i, torch.nn.GRU, 3)
+    return recurrent(i, torch.nn.GRU, 3)[0]
+
+
+@case
+def lstm_states(i):
+    first = tuple(i.param(n, 2, 4, low=-1, high=1)[None] for n in ("h0", "c0"))
+    y, (h, c) = recurrent(i, torch.nn.LSTM, 4, first=first)
+    return torch.cat([y.sum(1), h[0], c[0]], -1)
+
+
+@case
+def gru_states(i):
+    y, h = recurrent(i, torch.nn.GRU, 3, first=i.param("h0", 2, 4, low=-1, high=1)[None])
+    return torch.cat([y.sum(1), h[0]], -1)
 
 
 # --- elementwise, reductions ---
