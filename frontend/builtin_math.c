@@ -100,24 +100,16 @@ fe_value fe_fn_silu(fe_call *c) {
                     c->name ? c->name : "silu");
 }
 
-/* By maximum, not relu: its gradient at 0 is a half, as that of softplus is. */
-fe_value fe_above_zero(fe_call *c, fe_value x) {
-    return fe_binary(c->e, c->at, "maximum", x, fe_float(0), NULL);
-}
-
-fe_value fe_softplus_tail(fe_call *c, fe_value x) {
-    fe_elab *e = c->e;
-    fe_value away = fe_emit1(e, c->at, MPC_OP_neg, fe_emit1(e, c->at, MPC_OP_abs, x, NULL), NULL);
-    return fe_emit1(e, c->at, MPC_OP_log1p, fe_emit1(e, c->at, MPC_OP_exp, away, NULL), NULL);
-}
-
-fe_value fe_softplus(fe_call *c, fe_value x, const char *name) {
-    return fe_emit2(c->e, c->at, MPC_OP_add, fe_above_zero(c, x), fe_softplus_tail(c, x), name ? name : "softplus");
-}
-
+/* max(x, 0) + log(1 + exp(-|x|)), which can't overflow. By maximum, not relu: its gradient at 0 is a half, as that of
+ * softplus is. */
 fe_value fe_fn_softplus(fe_call *c) {
+    fe_elab *e = c->e;
     fe_value x = fe_arg_float_tensor(c, 0);
-    return c->bad ? FE_POISONED : fe_softplus(c, x, c->name);
+    if (c->bad) return FE_POISONED;
+    fe_value above = fe_binary(e, c->at, "maximum", x, fe_float(0), NULL);
+    fe_value away = fe_emit1(e, c->at, MPC_OP_neg, fe_emit1(e, c->at, MPC_OP_abs, x, NULL), NULL);
+    fe_value tail = fe_emit1(e, c->at, MPC_OP_log1p, fe_emit1(e, c->at, MPC_OP_exp, away, NULL), NULL);
+    return fe_emit2(e, c->at, MPC_OP_add, above, tail, c->name ? c->name : "softplus");
 }
 
 fe_value fe_fn_square(fe_call *c) {

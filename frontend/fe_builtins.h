@@ -21,10 +21,6 @@ fe_value fe_fn_cast(fe_call *c);
 fe_value fe_fn_softmax(fe_call *c);
 fe_value fe_fn_l2_normalize(fe_call *c);
 fe_value fe_fn_matmul(fe_call *c);
-/* log(1 + exp(x)) without overflow: the sum of max(x, 0) and log(1 + exp(-|x|)) */
-fe_value fe_above_zero(fe_call *c, fe_value x);
-fe_value fe_softplus_tail(fe_call *c, fe_value x);
-fe_value fe_softplus(fe_call *c, fe_value x, const char *name);
 
 /* builtin_data.c */
 fe_value fe_fn_standardize(fe_call *c);
