@@ -289,12 +289,23 @@ static void check_agreement(fe_elab *e, const fe_agreement *a) {
     fe_send(&r);
 }
 
+/* `"**.norm*.*", "**.bias" { ... }` says one thing of all it finds: one selector that finds something is enough. */
+static bool line_matches(const mpc_model *m, const fe_selector *s) {
+    for (size_t i = 0; i < m->params.count; i++)
+        if (m->params.data[i].entries == s->entries && m->params.data[i].matched) return true;
+    return false;
+}
+
 void fe_check_selectors(fe_elab *e) {
     mpc_model *m = e->m;
     if (m->params_checked) return;
     m->params_checked = true;
-    for (size_t i = 0; i < m->params.count; i++)
-        if (!m->params.data[i].matched) report_selector(e, &m->params.data[i], "parameter", false);
+    for (size_t i = 0; i < m->params.count; i++) {
+        const fe_selector *s = &m->params.data[i];
+        if (s->matched) continue;
+        if (line_matches(m, s)) fe_warning(e->d, "W108", s->span, "`%s` matches no parameter; others of its line do", s->glob);
+        else report_selector(e, s, "parameter", false);
+    }
     for (size_t i = 0; i < m->freeze.count; i++)
         if (!m->freeze.data[i].matched) report_selector(e, &m->freeze.data[i], "parameter", false);
     for (size_t i = 0; i < m->policy.count; i++)
