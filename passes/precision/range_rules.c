@@ -438,7 +438,8 @@ static void range_bce_with_logits(mpc_range_op *r) {
     mpc_interval share = mpc_interval_union(t, mpc_interval_sub(mpc_interval_of(1, 1), t));
     r->out[0] = mpc_interval_add(mpc_interval_mul(size, share), mpc_interval_of(0, 1.4));
     r->out[0] = mpc_interval_union(r->out[0], mpc_interval_of(0, 1.4));
-    r->out[0].nan = z.nan || t.nan || (mpc_interval_may_be_infinite(z) && (t.lo < 0 || t.hi > 1)) || mpc_interval_may_be_infinite(t);
+    r->out[0].nan = z.nan || t.nan || (mpc_interval_may_be_infinite(z) && (t.lo < 0 || t.hi > 1)) ||
+                    mpc_interval_may_be_infinite(t);
     r->out[0].counted = false;
     r->error = isfinite(largest(r->out[0])) ? largest(r->out[0]) * 0x1p-18 : 0;
 }
@@ -449,7 +450,8 @@ static void range_soft_cross_entropy(mpc_range_op *r) {
     mpc_interval weights = mpc_interval_sum(mpc_interval_with(r->in[1], 0), k);
     weights = mpc_interval_union(weights, mpc_interval_of(0, 1));
     range_cross_entropy(r);
-    bool nan = r->in[0].nan || r->in[1].nan || mpc_interval_may_be_infinite(r->in[0]) || mpc_interval_may_be_infinite(r->in[1]);
+    bool nan = r->in[0].nan || r->in[1].nan || mpc_interval_may_be_infinite(r->in[0]) ||
+               mpc_interval_may_be_infinite(r->in[1]);
     r->out[0] = isnan(most) ? mpc_interval_unknown() : mpc_interval_mul(weights, mpc_interval_of(0, most));
     r->out[0].nan = r->out[0].nan || nan;
     r->out[0].counted = false;
@@ -479,7 +481,8 @@ static void range_lstm(mpc_range_op *r) {
     double steps = (double)type_of_operand(r, 0)->dims[1], error = steps * 0x1p-20;
     mpc_interval c = mpc_interval_with(r->in[5], 0);
     bool nan = false;
-    for (uint32_t i = 0; i < r->n->operand_count; i++) nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
+    for (uint32_t i = 0; i < r->n->operand_count; i++)
+        nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
     within(r, -1, 1, nan);
     r->out[1] = (mpc_interval){.lo = c.lo - steps - error, .hi = c.hi + steps + error, .nan = nan};
     r->out[2] = r->out[0];
@@ -488,7 +491,8 @@ static void range_lstm(mpc_range_op *r) {
 /* The state moves towards numbers between -1 and 1. */
 static void range_gru(mpc_range_op *r) {
     bool nan = false;
-    for (uint32_t i = 0; i < r->n->operand_count; i++) nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
+    for (uint32_t i = 0; i < r->n->operand_count; i++)
+        nan = nan || r->in[i].nan || mpc_interval_may_be_infinite(r->in[i]);
     mpc_interval h = mpc_interval_union(r->in[5], mpc_interval_of(-1, 1));
     r->out[0] = r->out[1] = (mpc_interval){.lo = h.lo * (h.lo < 0 ? 1.001 : 0.999), .hi = h.hi * 1.001, .nan = nan};
 }
