@@ -111,6 +111,11 @@ static mpc_status read_names(csv_reader *r) {
     for (int64_t c = 0; c < t->columns; c++) {
         if (text_cell(r) != MPC_OK) return MPC_FAILED;
         if (r->cell.failed) return MPC_NO_MEMORY;
+        size_t good = mpc_data_utf8_prefix(mpc_str_cstr(&r->cell), r->cell.length);
+        if (good < r->cell.length)
+            return mpc_data_error(r->d, "E215", 1, c + 1, NULL, "save the file as UTF-8",
+                                  "byte %zu of this name (0x%02X) is not UTF-8 text", good,
+                                  (unsigned char)r->cell.data[good]);
         t->names[c] = mpc_alloc(r->cell.length + 1);
         if (!t->names[c]) return MPC_NO_MEMORY;
         memcpy(t->names[c], mpc_str_cstr(&r->cell), r->cell.length + 1);

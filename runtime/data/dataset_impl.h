@@ -46,7 +46,7 @@ typedef struct mpc_array {
     uint32_t rank;
     int64_t dims[MPC_MAX_RANK]; /* dims[0]: rows */
     uint64_t offset, bytes;     /* of the elements in the file, or in the inflated member */
-    int64_t member;             /* npz: the deflated member's number; -1: the elements lie in the file as they are */
+    int64_t member;             /* npz: number of the member that is unpacked; -1: the elements lie in the file as they are */
     uint64_t file_size;         /* when it was opened */
     unsigned char *memory;      /* owned: the elements; NULL: not read, or left in the file */
     int fd;                     /* of a prepared array that is left in the file; -1 */
@@ -99,6 +99,11 @@ struct mpc_dataset {
 
 /* A whole file, gunzipped if it is gzip; `*data` is mpc_alloc'ed with a NUL after the last byte. */
 mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **data, size_t *size);
+
+/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included). */
+unsigned mpc_data_decode(const unsigned char *p, size_t n, uint32_t *point);
+/* Bytes of a text before the first one that isn't UTF-8. */
+size_t mpc_data_utf8_prefix(const char *text, size_t size);
 
 /* A decimal number at the start of [p, end): its end, or NULL when there is none. Accepts what strtod does, except
  * hexadecimal. */

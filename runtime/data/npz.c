@@ -1,5 +1,5 @@
-/* NPZ, numpy's archive: a ZIP of NPY files. Members that are stored as they are, numpy's way unless asked to compress,
- * are read in place like a file; deflated ones are inflated when a field asks for them. What the directory of the archive
+/* NPZ, numpy's archive: a ZIP of NPY files. Large members that are stored as they are, numpy's way unless asked to compress,
+ * are read in place like a file; all others are unpacked when a field asks for them. What the directory of the archive
  * says of sizes is compared with what deflate could make of the bytes before memory is taken. */
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static bool read_inflated(void *user, uint64_t offset, void *out, uint64_t n) {
     return inflate_bytes(h->reader, out, n);
 }
 
-static mpc_status parse_stored(npz_reader *r, const unz_file_info64 *info) {
+/* Large ones are read in place later; small ones like deflated ones, whose check sum is verified. */
+static mpc_status parse_stored(npz_reader *r, const unz_file_info64 *info, int64_t number) {
     int method, level;
     if (unzOpenCurrentFile2(r->zip, &method, &level, 1) != UNZ_OK) return damaged(r->d, r->a->shown, "no such member");
     uint64_t begin = unzGetCurrentFileZStreamPos64(r->zip);
@@ -78,7 +79,12 @@ static mpc_status parse_stored(npz_reader *r, const unz_file_info64 *info) {
     if (begin > r->size || info->compressed_size > r->size - begin || info->uncompressed_size != info->compressed_size)
         return damaged(r->d, r->a->shown, "its sizes don't fit");
     mpc_npy_source source = {.read = read_stored, .user = r, .begin = begin, .end = begin + info->compressed_size};
-    return mpc_npy_parse(&r->d->sink, r->a, &source);
+    mpc_status status = mpc_npy_parse(&r->d->sink, r->a, &source);
+    if (status == MPC_OK && r->a->bytes <= MPC_DATA_IN_MEMORY) {
+        r->a->member = number;
+        r->a->offset -= begin;
+    }
+    return status;
 }
 
 static mpc_status parse_deflated(npz_reader *r, const unz_file_info64 *info, int64_t number) {
@@ -109,7 +115,7 @@ static mpc_status parse_member(npz_reader *r, const char *name, const unz_file_i
     if (!r->a) return MPC_NO_MEMORY;
     r->a->file_size = r->size;
     if (info->flag & 1) return mpc_error(&r->d->sink, "E219", "%s is encrypted", shown);
-    if (info->compression_method == METHOD_STORED) return parse_stored(r, info);
+    if (info->compression_method == METHOD_STORED) return parse_stored(r, info, number);
     if (info->compression_method == METHOD_DEFLATED) return parse_deflated(r, info, number);
     return mpc_error(&r->d->sink, "E219", "%s is packed by method %lu; np.savez and np.savez_compressed are read", shown,
                      info->compression_method);
@@ -125,6 +131,10 @@ static mpc_status parse_members(npz_reader *r) {
             info.size_filename >= sizeof name)
             return damaged(r->d, r->d->path, "the directory at its end");
         name[info.size_filename] = '\0';
+        size_t good = mpc_data_utf8_prefix(name, info.size_filename);
+        if (good < info.size_filename || strlen(name) != info.size_filename)
+            return mpc_error(&r->d->sink, "E219", "%s: byte %zu of the name of member %lld is not UTF-8 text", r->d->path,
+                             good, (long long)number);
         mpc_status status = parse_member(r, name, &info, number);
         if (status != MPC_OK) return status;
     }
