@@ -149,7 +149,7 @@ int main(void) {
             "error[E301]: train has no key `learning_rate`\n  --> --set learning_rate=3e-4\n"
             "help: the learning rate is an argument of the optimizer: --set optimizer.lr=3e-4\n");
     refused(false, "optimizer.lrr", "1", "adamw has no argument `lrr`");
-    refused(false, "optimizer", "adam(lr = 1)", "`optimizer` needs one of: adamw, sgd");
+    refused(false, "optimizer", "rprop(lr = 1)", "`optimizer` needs one of: adamw, adam, sgd, nesterov, lion");
     refused(false, "batch", "3.5", "`batch` needs a whole number");
     refused(false, "batch", "3 +", "E002");
     refused(false, "batchh", "3", "did you mean --set batch=3?");
