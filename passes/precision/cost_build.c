@@ -253,14 +253,21 @@ static void describe_conv(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t
     for (int i = 0; i < 3; i++) t->extent[i] = extent[i];
 }
 
-/* q [b,t,h,d], k [b,s,h,d]: two products forwards, five backwards; half of each where it is causal. */
-static void describe_attention(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t) {
+/* Keys that a query meets: all of them where scores are made as a whole, those of its window in a fused kernel. */
+static double keys_met(const mpc_graph *g, const mpc_node *n, int64_t keys, bool fused) {
+    int64_t window = mpc_attr_int(g, n, "window"), sides = mpc_attr_bool(g, n, "causal") ? 1 : 2;
+    bool skips = fused && window > 0 && window <= keys / sides;
+    return (double)(skips ? sides * (window - 1) + 1 : keys);
+}
+
+/* q [b,t,h,d], k [b,s,kv,d]: two products forwards, five backwards, each of all heads of queries. */
+static void describe_attention(const mpc_graph *g, const mpc_node *n, bool fused, mpc_op_terms *t) {
     const mpc_type *q = mpc_value_type(g, mpc_operand(g, n, 0)), *k = mpc_value_type(g, mpc_operand(g, n, 1));
     double products = n->op == MPC_OP_attention_grad ? 5 : 2;
     t->kind = MPC_COST_ATTENTION;
     t->batch = products * (double)(q->dims[0] * q->dims[2]);
     t->extent[0] = (double)q->dims[1];
-    t->extent[1] = (double)k->dims[1];
+    t->extent[1] = keys_met(g, n, k->dims[1], fused);
     t->extent[2] = (double)q->dims[3];
 }
 
@@ -285,7 +292,7 @@ static void describe_op(maker *m, mpc_node_id id) {
     mpc_op_kind kind = mpc_node_op(g, id)->kind;
     if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return;
     if (kind == MPC_KIND_CONV) describe_conv(g, n, t);
-    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, t);
+    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, m->c->profile.keeps_attention, t);
     else if (is_recurrent(n->op)) describe_recurrent(g, n, t);
     else describe_matmul(g, n, t);
     for (uint32_t i = 0; i < n->operand_count; i++) {

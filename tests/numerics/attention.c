@@ -106,6 +106,33 @@ static void n22_scores_are_f32(const low_format *f) {
     graph_close(r);
 }
 
+/* Queries 2 and 3 have no key within one place; two heads of queries share the keys. */
+#define APART(F) \
+    "mpir 1\ngraph @g(%q: " F "[1,4,2,16], %k: " F "[1,2,1,16], %v: " F "[1,2,1,16], %dy: " F "[1,4,2,16]) {\n" \
+    "  %y, %lse = attention(%q, %k, %v) {window=1 scale=0.25} : " F "[1,4,2,16], f32[1,2,4]\n" \
+    "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %lse, %dy) {window=1 scale=0.25} : " F "[1,4,2,16], " F \
+    "[1,2,1,16], " F "[1,2,1,16]\n" \
+    "  return(\"y\": %y, \"lse\": %lse, \"dq\": %dq, \"dk\": %dk, \"dv\": %dv)\n}\n"
+
+static void n21_a_window_may_hide_all_keys(void) {
+    static const char *const texts[] = {APART("f16"), APART("bf16"), APART("f32")};
+    for (int f = 0; f < 3; f++) {
+        graph_run *r = graph_open(texts[f], "");
+        CHECK(r != NULL);
+        if (r == NULL) return;
+        for (int i = 0; i < 128; i++) graph_input(r, "q")[i] = 2, graph_input(r, "dy")[i] = 1;
+        for (int i = 0; i < 32; i++) graph_input(r, "k")[i] = 3, graph_input(r, "v")[i] = 1 + i / 16;
+        CHECK(graph_step(r));
+        for (int d = 0; d < GRAPH_DEVICES; d++) {
+            CHECK(at(r, d, "y", 0) == 1 && at(r, d, "y", 31) == 1 && at(r, d, "y", 32) == 2);
+            for (int i = 64; i < 128; i++) CHECK(at(r, d, "y", i) == 0 && at(r, d, "dq", i) == 0);
+            CHECK(at(r, d, "lse", 2) == -HUGE_VAL && at(r, d, "lse", 7) == -HUGE_VAL);
+            for (int i = 0; i < 32; i++) CHECK(at(r, d, "dv", i) == 2 && at(r, d, "dk", i) == 0); /* of both heads */
+        }
+        graph_close(r);
+    }
+}
+
 #define LONG(F) \
     "mpir 1\ngraph @g(%q: " F "[1,16,1,16], %k: " F "[1,4096,1,16], %v: " F "[1,4096,1,16]) {\n" \
     "  %y, %lse = attention(%q, %k, %v) {scale=0.25} : " F "[1,16,1,16], f32[1,1,16]\n" \
@@ -133,6 +160,7 @@ int main(void) {
         n21_a_row_that_sees_nothing_is_zero(&formats[i]);
         n22_scores_are_f32(&formats[i]);
     }
+    n21_a_window_may_hide_all_keys();
     n22_sums_are_f32();
     return check_result();
 }
