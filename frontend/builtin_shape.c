@@ -270,13 +270,12 @@ fe_value fe_fn_gather(fe_call *c) {
     return fe_op_end(&o);
 }
 
-/* Whole numbers that were counted in floats, as by cumsum of a mask, are taken too. */
+/* Positions that were counted in floats, such as running sums of a mask, are ids too. */
 fe_value fe_fn_one_hot(fe_call *c) {
     fe_value ids = fe_arg_tensor(c, 0);
     int64_t depth = fe_arg_int(c, 1, 1);
     if (c->bad) return FE_POISONED;
-    if (mpc_format_is_float(fe_type(ids)->format)) ids = fe_cast(c->e, c->at, ids, MPC_FMT_i32, "front");
-    if (ids.kind != FE_TENSOR) return FE_POISONED;
+    if (mpc_format_is_float(fe_type(ids)->format)) ids = fe_cast(c->e, c->at, ids, MPC_FMT_i32, "user");
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_one_hot, c->name);
     fe_op_in(&o, ids);
     fe_op_attr(&o, MPC_A_INT("depth", depth));

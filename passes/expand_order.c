@@ -73,12 +73,20 @@ static mpc_value_id prefix_sums(mpc_expand *e, mpc_value_id a, bool reverse) {
     return cut(e, mpc_expand_to_shape(e, sum, 3, flat), 0, n);
 }
 
+/* Masked sums are fast along the last axis only: an axis in the middle goes there and back. */
 void mpc_expand_cumsum(mpc_expand *e) {
+    static const int64_t swap[3] = {0, 2, 1};
     int64_t dims[3];
     mpc_type out = mpc_expand_result_type(e, 0);
-    mpc_value_id x = around_axis(e, mpc_expand_f32(e, 0), dims);
-    bool empty = dims[0] * dims[1] * dims[2] == 0;
-    mpc_value_id sums = empty ? x : prefix_sums(e, x, mpc_attr_bool(e->from, e->node, "reverse"));
+    mpc_value_id sums = around_axis(e, mpc_expand_f32(e, 0), dims);
+    bool reverse = mpc_attr_bool(e->from, e->node, "reverse"), middle = dims[2] > 1;
+    if (dims[0] * dims[1] * dims[2] != 0) {
+        if (middle) sums = mpc_expand_permute(e, sums, swap);
+        sums = mpc_expand_to_shape(e, sums, 3, (const int64_t[]){dims[0] * dims[2], dims[1], 1});
+        sums = prefix_sums(e, sums, reverse);
+        if (middle) sums = mpc_expand_to_shape(e, sums, 3, (const int64_t[]){dims[0], dims[2], dims[1]});
+        if (middle) sums = mpc_expand_permute(e, sums, swap);
+    }
     e->results[0] = mpc_expand_to_shape(e, sums, out.rank, out.dims);
 }
 
