@@ -59,9 +59,13 @@ static mpc_value_id as_rows(mpc_expand *e, mpc_value_id a) {
     return mpc_expand_to_shape(e, a, 2, dims);
 }
 
-/* (1 - momentum) running + momentum batch */
+/* (1 - momentum) running + momentum batch; a batch without rows leaves it alone. */
 static void emit_running(mpc_expand *e, uint32_t operand, uint32_t result, mpc_value_id batch) {
     if (!e->used[result]) return;
+    if (mpc_type_elements(mpc_value_type(e->from, mpc_operand(e->from, e->node, 0))) == 0) {
+        e->results[result] = e->operands[operand];
+        return;
+    }
     double momentum = mpc_attr_float(e->from, e->node, "momentum");
     mpc_value_id kept = mpc_expand_scale(e, mpc_expand_f32(e, operand), 1 - momentum);
     mpc_expand_emit2(e, result, MPC_OP_add, kept, mpc_expand_scale(e, batch, momentum));

@@ -126,6 +126,9 @@ bool mpc_eval_batch_norm(mpc_eval *e) {
         affine_column(e, l, j, mean, rstd);
         e->results[1].data[j] = mean;
         e->results[2].data[j] = rstd;
+        e->results[3].data[j] = e->operands[3].data[j];
+        e->results[4].data[j] = e->operands[4].data[j];
+        if (l.rows == 0) continue; /* nothing was seen */
         e->results[3].data[j] = (1 - momentum) * e->operands[3].data[j] + momentum * mean;
         e->results[4].data[j] = (1 - momentum) * e->operands[4].data[j] + momentum * var * unbiased;
     }
