@@ -212,7 +212,10 @@ static fe_value eval_binary(fe_elab *e, const fe_ast *at, const char *name) {
     if (a.kind == FE_POISON || b.kind == FE_POISON) return FE_POISONED;
     if (a.kind != FE_TENSOR && b.kind != FE_TENSOR) return fe_fold_binary(e, at, a, b);
     if (*at->text == '%') {
-        fe_error(e->d, "E009", at->span, "`%%` on tensors is not supported yet");
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E014", at->span, "`%%` is for constants, not for tensors");
+        const char *left = fe_source_text(e->m, at->kid[0]->span), *right = fe_source_text(e->m, at->kid[1]->span);
+        fe_help(&r, "the remainder of whole numbers is %s - %s * floor(%s / %s)", left, right, left, right);
+        fe_send(&r);
         return FE_POISONED;
     }
     return fe_binary(e, at, at->text, a, b, name);
