@@ -134,7 +134,7 @@ static bool final_figures(mpc_trainer *t) {
         if (!mpc_report_eval(t, MPC_SPLIT_TEST, totals, mpc_dataset_rows(test), false)) return false;
         mpc_print_figures(t->session->cli, MPC_SPLIT_TEST, totals, mpc_dataset_rows(test));
     } else if (!valid && t->best.known) {
-        printf(t->session->cli->options->json ? "{\"split\":\"train\",\"loss\":%.9g}\n" : "train loss %.4g\n",
+        printf(t->session->cli->options->json ? "{\"split\":\"train\",\"%s\":%.9g}\n" : "train %s %.4g\n", t->monitor,
                t->best.value);
     }
     return mpc_report_metrics(t, test ? totals : NULL, test ? mpc_dataset_rows(test) : 0);

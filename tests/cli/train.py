@@ -106,4 +106,10 @@ with Folder() as f:
     check("4 parameters" in r.err, r.err)
     f.mpc("train", "renamed.mpg", "--init", run, "--allow-missing", "head.*", "--steps", "1", "--out", "i4")
 
+    # without valid and test rows the last line is the monitored figure of the training rows, by its name
+    f.put("alone.mpg", "\n".join(line for line in MODEL.replace("valid.accuracy", "train.top").splitlines()
+                                 if not line.startswith(("    valid", "    test ", "    metric")))
+          .replace("    output p", "    metric top = top_k(logits, y, k = 2)\n    output p"))
+    check(f.mpc("train", "alone.mpg", "--out", "alone").out.startswith("train top 0."))
+
 finish()
