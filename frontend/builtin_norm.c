@@ -21,11 +21,12 @@ fe_value fe_fn_layer_norm(fe_call *c) {
     static const fe_init ones = {.kind = FE_INIT_ONES}, zeros = {.kind = FE_INIT_ZEROS};
     fe_value x = fe_arg_float_tensor(c, 0);
     double eps = fe_arg_float(c, 1, 1e-5);
+    const fe_init *scale = fe_arg_init(c, 2, &ones);
     int64_t size = 0;
     if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_layer_norm, c->name);
     fe_op_in(&o, x);
-    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, &ones));
+    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, scale));
     fe_op_in(&o, fe_make_param(c, "bias", 1, &size, &zeros));
     fe_op_attr(&o, MPC_A_FLOAT("eps", eps));
     return fe_op_end(&o);
@@ -35,11 +36,12 @@ fe_value fe_fn_rms_norm(fe_call *c) {
     static const fe_init ones = {.kind = FE_INIT_ONES};
     fe_value x = fe_arg_float_tensor(c, 0);
     double eps = fe_arg_float(c, 1, 1e-6);
+    const fe_init *scale = fe_arg_init(c, 2, &ones);
     int64_t size = 0;
     if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_rms_norm, c->name);
     fe_op_in(&o, x);
-    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, &ones));
+    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, scale));
     fe_op_attr(&o, MPC_A_FLOAT("eps", eps));
     return fe_op_end(&o);
 }
@@ -50,6 +52,7 @@ fe_value fe_fn_group_norm(fe_call *c) {
     fe_value x = fe_arg_float_tensor(c, 0);
     int64_t groups = fe_arg_int(c, 1, 1), size = 0;
     double eps = fe_arg_float(c, 2, 1e-5);
+    const fe_init *scale = fe_arg_init(c, 3, &ones);
     if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
     if (groups < 1 || size % groups) {
         fe_error(c->e->d, "E022", fe_arg_span(c, 1), "%lld channels can't be divided into %lld groups",
@@ -58,7 +61,7 @@ fe_value fe_fn_group_norm(fe_call *c) {
     }
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_group_norm, c->name);
     fe_op_in(&o, x);
-    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, &ones));
+    fe_op_in(&o, fe_make_param(c, "weight", 1, &size, scale));
     fe_op_in(&o, fe_make_param(c, "bias", 1, &size, &zeros));
     fe_op_attr(&o, MPC_A_INT("groups", groups));
     fe_op_attr(&o, MPC_A_FLOAT("eps", eps));

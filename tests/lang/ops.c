@@ -243,6 +243,10 @@ static void numbers(void) {
            "init = ones)\nv = y[:, 0, 0, 5] + y[:, 1, 1, 5] + y.shape[3]",
            9.5, 7.75);
     VALUES("v = param([2], init = constant(3)) * 2", 6, 6);
+    VALUES("v = layer_norm(x[:, 0:2], eps = 0, scale_init = constant(2))[:, 1]", 2, -2);
+    VALUES("v = rms_norm(x[:, 0:2], eps = 0, scale_init = zeros)[:, 0]", 0, 0);
+    VALUES("v = group_norm(x, groups = 2, eps = 0, scale_init = constant(3))[:, 1]", 3, -3);
+    VALUES("v = param([], init = constant(1.5)) * ones([2])", 1.5, 1.5);
     VALUES("q = reshape(x, [batch, 2, 1, 2])\nv = attention(q, q, q, causal = true)[:, 0, 0, 0]", -2, 0.1);
     VALUES("q = reshape(x, [batch, 1, 4, 1])\nr = q[:, :, 0:2]\nv = attention(q, r, r)[:, 0, :, 0]", -2, -2, -0.5, -0.5,
            0.1, 0.1, -1, -1);
