@@ -1,93 +1,171 @@
-/* mpc calibrate: a device profile of this machine's cpu device, measured with the kernels that steps run. Each figure is the difference of two graphs of the
- * same kind, one with more or larger ops than the other, so that what a step costs by itself drops out. Starts from the built-in profile of the processor:
- * what can't be measured (tiles of small shapes) stays as it is there. */
+/* mpc calibrate: a device profile of this machine's cpu device, measured with the kernels that steps run. Rates of products and convolutions are fitted to
+ * the times of many shapes (measure_ops.c); what memory and launches cost is the difference of two graphs of the same kind, one with more or larger ops than
+ * the other, so that what a step costs by itself drops out. Tiles are those of the built-in profile of the processor. All of one thread. */
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "driver/cost_target.h"
+#include "driver/measure_ops.h"
 #include "driver/peaks.h"
 #include "runtime/file_sync.h"
 
-/* `count` independent products; seconds. */
-static double time_products(mpc_session *s, const char *f, int count, const int extent[3]) {
-    mpc_str t = {0}, ends = {0};
-    mpc_str_printf(&t, "mpir 1\ngraph @calibrate(");
-    for (int i = 0; i < count; i++)
-        mpc_str_printf(&t, "%s%%a%d: %s[%d,%d], %%b%d: %s[%d,%d]", i > 0 ? ", " : "", i, f, extent[0], extent[2], i, f, extent[2], extent[1]);
-    mpc_str_append(&t, ") {\n");
-    for (int i = 0; i < count; i++) {
-        mpc_str_printf(&t, "  %%c%d = matmul(%%a%d, %%b%d) : %s[%d,%d]\n", i, i, i, f, extent[0], extent[1]);
-        mpc_str_printf(&ends, "%s\"c%d\": %%c%d", i > 0 ? ", " : "", i, i);
+enum { FIGURES = 4 }; /* of a rate: setup, seconds of a multiplication, of an operand's element, of a result's element */
+
+static const double MOST_FLOPS = 1e15; /* where the multiplications themselves take no time that could be seen */
+
+typedef struct fit {
+    double normal[FIGURES][FIGURES], right[FIGURES];
+} fit;
+
+/* One shape: time is the sum of figures times these. Weighted so that errors count by their share of the time. */
+static void add_shape(fit *f, const double terms[FIGURES], double seconds) {
+    for (int i = 0; i < FIGURES; i++) {
+        f->right[i] += terms[i] / seconds;
+        for (int j = 0; j < FIGURES; j++) f->normal[i][j] += terms[i] * terms[j] / (seconds * seconds);
     }
-    mpc_str_printf(&t, "  return(%s)\n}\n", mpc_str_cstr(&ends));
-    double seconds = t.failed || ends.failed ? 0 : mpc_time_graph(s, mpc_str_cstr(&t));
-    mpc_str_free(&t);
-    mpc_str_free(&ends);
-    return seconds;
 }
 
-/* Seconds of one product more. */
-static double time_one(mpc_session *s, const char *f, int count, int m, int n, int k) {
-    const int extent[3] = {m, n, k};
-    double few = time_products(s, f, 1, extent), many = time_products(s, f, 1 + count, extent);
-    return few > 0 && many > few ? (many - few) / count : 0;
+/* Least squares without negative figures, one figure after the other until nothing moves. */
+static void solve(const fit *f, double x[FIGURES]) {
+    enum { ROUNDS = 5000 };
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < FIGURES; i++) {
+            double rest = f->right[i];
+            for (int j = 0; j < FIGURES; j++) rest -= j == i ? 0 : f->normal[i][j] * x[j];
+            x[i] = f->normal[i][i] > 0 ? fmax(0, rest / f->normal[i][i]) : 0;
+        }
 }
 
-/* A large product gives the rate, a small one the setup, an odd one what misalignment costs. */
-static bool measure_rate(mpc_session *s, mpc_device_profile *p, mpc_format f) {
-    const char *name = mpc_format_get(f)->name;
-    double large = time_one(s, name, 2, 512, 512, 512), small = time_one(s, name, 16, 64, 64, 64), odd = time_one(s, name, 8, 61, 67, 129);
-    mpc_rate r = p->rate[MPC_COST_MATMUL][f];
-    if (!(large > 0)) return false;
-    r.flops = 2.0 * 512 * 512 * 512 / large;
-    r.setup = fmax(0, small - p->gap - 2.0 * 64 * 64 * 64 / r.flops);
-    double even = 2.0 * 64 * 80 * 160 / r.flops;
-    if (r.align > 1) r.misaligned = fmin(fmax((odd - p->gap - r.setup) / even, 1), 20);
-    double ratio = r.flops / p->rate[MPC_COST_MATMUL][f].flops;
-    for (int k = 0; k < MPC_COST_KINDS; k++) p->rate[k][f].flops *= ratio; /* the other kinds, in proportion */
-    p->rate[MPC_COST_MATMUL][f] = r;
-    return true;
+/* What a shape is in each figure: its time by a rate that has 1 there and 0 elsewhere. */
+static void terms_of(const mpc_rate *tiles, const mpc_op_size *size, double terms[FIGURES]) {
+    mpc_rate one = *tiles;
+    terms[0] = 1;
+    for (int i = 1; i < FIGURES; i++) {
+        one.setup = 0;
+        one.flops = i == 1 ? 1 : INFINITY;
+        one.pack = i == 2;
+        one.store = i == 3;
+        terms[i] = mpc_rate_seconds(&one, size);
+    }
+}
+
+/* Of all shapes of a kind, with the tiles and the misalignment of `r`; the sum of squares of relative errors, infinite when nothing fits. */
+static double fit_figures(mpc_rate *r, mpc_cost_kind kind, const mpc_measured_op *ops) {
+    fit f = {0};
+    double x[FIGURES] = {0}, error = 0;
+    int count = 0;
+    for (uint32_t i = 0; i < mpc_measured_ops_count(); i++) {
+        double terms[FIGURES];
+        if (ops[i].size.kind != kind || !(ops[i].seconds > 0)) continue;
+        terms_of(r, &ops[i].size, terms);
+        add_shape(&f, terms, ops[i].seconds);
+        count++;
+    }
+    solve(&f, x);
+    if (count <= FIGURES) return INFINITY;
+    r->setup = x[0];
+    r->flops = fmin(1 / x[1], MOST_FLOPS);
+    r->pack = x[2];
+    r->store = x[3];
+    for (uint32_t i = 0; i < mpc_measured_ops_count(); i++)
+        if (ops[i].size.kind == kind && ops[i].seconds > 0) error += pow(mpc_rate_seconds(r, &ops[i].size) / ops[i].seconds - 1, 2);
+    return error;
+}
+
+static bool fit_rate(mpc_rate *r, mpc_cost_kind kind, const mpc_measured_op *ops) {
+    static const double factors[] = {1, 1.25, 1.5, 2, 3, 5};
+    mpc_rate best = *r;
+    double least = INFINITY;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors && (i == 0 || r->align > 1); i++) {
+        mpc_rate tried = *r;
+        tried.misaligned = factors[i];
+        double error = fit_figures(&tried, kind, ops);
+        if (error < least) least = error, best = tried;
+    }
+    *r = best;
+    return least < INFINITY;
+}
+
+/* Comments of the profile: each shape as it was and as the fitted rate has it. */
+static void print_shapes(const mpc_device_profile *p, mpc_format f, const mpc_measured_op *ops, mpc_str *notes) {
+    for (uint32_t i = 0; i < mpc_measured_ops_count(); i++)
+        if (ops[i].seconds > 0)
+            mpc_str_printf(notes, "# %s %s %s: %.1f us, by the rate %.1f\n", mpc_cost_kind_name(ops[i].size.kind), mpc_format_get(f)->name,
+                           ops[i].shape, ops[i].seconds * 1e6, mpc_rate_seconds(&p->rate[ops[i].size.kind][f], &ops[i].size) * 1e6);
+}
+
+static bool measure_rates(mpc_session *s, mpc_device_profile *p, mpc_str *notes) {
+    static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
+    enum { COUNT = sizeof formats / sizeof *formats };
+    mpc_measured_op *ops = mpc_alloc(COUNT * mpc_measured_ops_count() * sizeof *ops);
+    bool ok = ops != NULL && mpc_measure_ops(s, formats, COUNT, ops);
+    for (int i = 0; ok && i < COUNT; i++) {
+        const mpc_measured_op *of = ops + (uint32_t)i * mpc_measured_ops_count();
+        for (int k = 0; ok && k < MPC_COST_KINDS; k++)
+            if (k != MPC_COST_ATTENTION) ok = fit_rate(&p->rate[k][formats[i]], (mpc_cost_kind)k, of);
+        p->rate[MPC_COST_ATTENTION][formats[i]] = p->rate[MPC_COST_MATMUL][formats[i]]; /* only devices that keep it as one op ask */
+        if (ok) print_shapes(p, formats[i], of, notes);
+    }
+    mpc_free(ops);
+    return ok;
 }
 
 /* Seconds of c = a + b on so many elements. */
-static double time_add(mpc_session *s, int64_t elements) {
+static double time_add(mpc_session *s, const char *f, int64_t elements) {
     char text[240];
     snprintf(text, sizeof text,
-             "mpir 1\ngraph @add(%%a: f32[%lld], %%b: f32[%lld]) {\n  %%c = add(%%a, %%b) : f32[%lld]\n  return(\"c\": %%c)\n}\n",
-             (long long)elements, (long long)elements, (long long)elements);
+             "mpir 1\ngraph @add(%%a: %s[%lld], %%b: %s[%lld]) {\n  %%c = add(%%a, %%b) : %s[%lld]\n  return(\"c\": %%c)\n}\n",
+             f, (long long)elements, f, (long long)elements, f, (long long)elements);
     return mpc_time_graph(s, text);
 }
 
+/* Conversions are what a loop takes longer on 16-bit numbers than their bytes would. */
 static bool measure_memory(mpc_session *s, mpc_device_profile *p) {
-    double large = time_add(s, 16777216), medium = time_add(s, 65536), small = time_add(s, 16);
-    if (!(large > small) || !(medium > small) || !(small > 0)) return false;
-    p->bandwidth = 12.0 * (16777216 - 16) / (large - small);
-    p->cache_bandwidth = fmax(p->bandwidth, 12.0 * (65536 - 16) / (medium - small));
+    enum { LARGE = 16777216, MEDIUM = 65536 };
+    double large = time_add(s, "f32", LARGE), medium = time_add(s, "f32", MEDIUM), small = time_add(s, "f32", 16), low = time_add(s, "bf16", MEDIUM);
+    if (!(large > small) || !(medium > small) || !(small > 0) || !(low > small)) return false;
+    p->bandwidth = 12.0 * (LARGE - 16) / (large - small);
+    p->cache_bandwidth = fmax(p->bandwidth, 12.0 * (MEDIUM - 16) / (medium - small));
+    double converting = low - small - 6.0 * MEDIUM / p->cache_bandwidth;
+    p->convert = fmin(3.0 * MEDIUM / fmax(converting, 1e-9), 1e11);
     return true;
+}
+
+/* Seconds of `count` additions of four numbers that can't be one kernel: each needs the sum of the one before. */
+static double time_chain(mpc_session *s, int count) {
+    mpc_str t = {0};
+    mpc_str_append(&t, "mpir 1\ngraph @chain(%a0: f32[4,4]) {\n");
+    for (int i = 0; i < count; i++) mpc_str_printf(&t, "  %%a%d = matmul(%%a%d, %%a%d) : f32[4,4]\n", i + 1, i, i);
+    mpc_str_printf(&t, "  return(\"c\": %%a%d)\n}\n", count);
+    double seconds = t.failed ? 0 : mpc_time_graph(s, mpc_str_cstr(&t));
+    mpc_str_free(&t);
+    return seconds;
 }
 
 /* A product of next to nothing. */
 static bool measure_gap(mpc_session *s, mpc_device_profile *p) {
-    double one = time_one(s, "f32", 32, 4, 4, 4);
-    if (one > 0) p->gap = one;
-    return one > 0;
+    double few = time_chain(s, 1), many = time_chain(s, 65);
+    if (!(few > 0) || !(many > few)) return false;
+    p->gap = (many - few) / 64;
+    return true;
 }
 
-static bool calibrate(mpc_session *s, mpc_device_profile *p) {
-    static const mpc_format formats[] = {MPC_FMT_f32, MPC_FMT_bf16, MPC_FMT_f16};
+static bool calibrate(mpc_session *s, mpc_device_profile *p, mpc_str *notes) {
     *p = *mpc_device_profile_find(mpc_cost_target_of_cpu());
     snprintf(p->name, sizeof p->name, "measured");
-    bool ok = measure_gap(s, p) && measure_memory(s, p);
-    for (int i = 0; ok && i < 3; i++) ok = measure_rate(s, p, formats[i]);
+    s->exec_options.threads = 1;
+    bool ok = measure_gap(s, p) && measure_memory(s, p) && measure_rates(s, p, notes);
     if (!ok) mpc_error(s->sink, "E356", "this machine's cpu device could not be measured: it needs a C compiler");
     return ok;
 }
 
-static int write_profile(const mpc_cli *cli, const mpc_device_profile *p) {
+static int write_profile(const mpc_cli *cli, const mpc_device_profile *p, const mpc_str *notes) {
     mpc_str text = {0};
     bool ok = true;
     mpc_device_profile_print(p, &text);
-    if (text.failed) ok = mpc_error(&cli->sink, "E901", "out of memory") == MPC_OK;
+    mpc_str_append(&text, mpc_str_cstr(notes));
+    if (text.failed || notes->failed) ok = mpc_error(&cli->sink, "E901", "out of memory") == MPC_OK;
     else if (cli->options->out && strcmp(cli->options->out, "-") != 0)
         ok = mpc_file_replace(cli->options->out, text.data, text.length, &cli->sink) == MPC_OK;
     else fputs(text.data, stdout);
@@ -104,7 +182,9 @@ int mpc_cmd_calibrate(mpc_cli *cli) {
         mpc_context_destroy(s.ctx);
         return MPC_EXIT_FAILED;
     }
-    int status = calibrate(&s, &profile) ? write_profile(cli, &profile) : MPC_EXIT_FAILED;
+    mpc_str notes = {0};
+    int status = calibrate(&s, &profile, &notes) ? write_profile(cli, &profile, &notes) : MPC_EXIT_FAILED;
+    mpc_str_free(&notes);
     mpc_context_destroy(s.ctx);
     return status;
 }

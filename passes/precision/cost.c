@@ -24,13 +24,24 @@ double mpc_cost_move(const mpc_costs *c, double bytes) {
     return bytes / (bytes <= p->cache_bytes ? p->cache_bandwidth : p->bandwidth);
 }
 
-double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f) {
-    return mpc_cost_move(c, c->elements[v] * bytes_of(f));
+/* A loop converts low numbers as it moves them: on a CPU that takes longer than moving them within a cache. */
+static double move_in_loop(const mpc_costs *c, mpc_value_id v, mpc_format f) {
+    double seconds = mpc_cost_move(c, c->elements[v] * bytes_of(f));
+    return mpc_format_is_low(f) ? fmax(seconds, c->elements[v] / c->profile.convert) : seconds;
 }
+
+double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f) { return move_in_loop(c, v, f); }
 
 double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f) {
     bool there = c->made[v] == MPC_MADE_FREE || (c->made[v] >= MPC_MADE_BEFORE && f == mpc_value_format(c->g, v));
-    return there ? 0 : mpc_cost_move(c, c->elements[v] * bytes_of(f));
+    if (there) return 0;
+    return c->made[v] == MPC_MADE_LOOP ? move_in_loop(c, v, f) : mpc_cost_move(c, c->elements[v] * bytes_of(f));
+}
+
+double mpc_cost_round(const mpc_costs *c, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(c->g, v);
+    if (n == NULL || c->storage[v] != v || !c->ops[n - c->g->nodes].present) return 0;
+    return 2 * mpc_cost_move(c, c->elements[v] * bytes_of(MPC_FMT_f32)) + c->elements[v] / c->profile.convert;
 }
 
 double mpc_cost_cast_charge(const mpc_costs *c, mpc_value_id v, const mpc_reading *r) {
@@ -53,22 +64,13 @@ double mpc_cost_cast(const mpc_costs *c, mpc_value_id v, mpc_format from, mpc_fo
     return own_kernel ? convert + c->profile.gap + mpc_cost_read(c, v, from) : convert;
 }
 
-static double round_up(double extent, uint32_t tile) { return tile > 1 ? ceil(extent / tile) * tile : extent; }
-
-static bool is_aligned(const mpc_op_terms *t, uint32_t align) {
-    return align <= 1 || (fmod(t->extent[1], align) == 0 && fmod(t->extent[2], align) == 0);
-}
-
 static double seconds_of_op(const mpc_costs *c, mpc_node_id id, mpc_format f) {
     const mpc_op_terms *t = &c->ops[id];
     if (!t->present) return 0;
-    const mpc_rate *r = &c->profile.rate[t->kind][f];
-    if (!(r->flops > 0)) r = &c->profile.rate[t->kind][MPC_FMT_f32];
-    double products = t->batch;
-    for (int i = 0; i < 3; i++) products *= round_up(t->extent[i], r->tile[i]);
-    double compute = 2 * products / r->flops * (is_aligned(t, r->align) ? 1 : r->misaligned);
+    const mpc_rate *r = &c->profile.rate[t->size.kind][f];
+    if (!(r->flops > 0)) r = &c->profile.rate[t->size.kind][MPC_FMT_f32];
     double memory = mpc_cost_move(c, t->moved * bytes_of(f)) + mpc_cost_move(c, t->fixed_bytes);
-    return c->profile.gap + r->setup + fmax(compute, memory);
+    return c->profile.gap + fmax(mpc_rate_seconds(r, &t->size), r->setup + memory);
 }
 
 double mpc_cost_op(const mpc_costs *c, mpc_node_id id, mpc_format f) {
@@ -178,6 +180,8 @@ static void price_op(pricing *x, mpc_node_id id) {
 
 static void price_ties(pricing *x, mpc_value_id v) {
     const mpc_costs *c = x->c;
+    double rounding = mpc_format_is_low(x->p->format[v]) ? mpc_cost_round(c, v) : 0;
+    if (rounding > 0 && format_of_operands(x, c->g->values[v].producer) == MPC_FMT_f32) x->sum.ops += rounding;
     if (c->folded[v] != MPC_NONE && x->p->format[v] != x->p->format[c->folded[v]])
         x->sum.values += mpc_cost_unfold(c, v);
     if (c->charge_value != NULL && mpc_format_is_low(x->p->format[v])) x->sum.deviation += c->charge_value[v];

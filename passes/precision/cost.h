@@ -1,7 +1,9 @@
 /* What an assignment costs on a device. Time is a sum of independent terms, so that a solver can minimise it exactly:
- *   ops     every LOW op: max(its products at the rate of its operands' format and shape, its operands' bytes) + gap
+ *   ops     every LOW op: max(its products at the rate of its operands' format and shape and what packing them costs, its
+ *           operands' bytes) + setup + gap
  *   values  every value that crosses the border of a fusion group, per format in which it is needed there: one write, and
- *           one read per reading group (operands of LOW ops are read in the term above)
+ *           one read per reading group (operands of LOW ops are read in the term above); a product of f32 that is stored low: a
+ *           pass that rounds it
  *   casts   every (value, format) that isn't the storage format: a kernel of its own behind a matmul or an input, an
  *           instruction elsewhere
  * What is the same for all assignments (launches of loops, integers, masters) is not counted. Seconds, bytes, per step. */
@@ -11,15 +13,34 @@
 #include "passes/pass.h"
 
 /* ---- the device ---- */
-typedef enum mpc_cost_kind { MPC_COST_MATMUL, MPC_COST_CONV, MPC_COST_ATTENTION, MPC_COST_KINDS } mpc_cost_kind;
+typedef enum mpc_cost_kind {
+    MPC_COST_MATMUL,
+    MPC_COST_MATMUL_WEIGHT, /* the first operand is turned around, as in the gradient of a weight; f32 results */
+    MPC_COST_MATMUL_BATCH, /* several products in one op, small ones in general, operands strided */
+    MPC_COST_CONV,
+    MPC_COST_CONV_INPUT,  /* gradients: of the input, */
+    MPC_COST_CONV_WEIGHT, /* of the weights; f32 results */
+    MPC_COST_ATTENTION,
+    MPC_COST_KINDS
+} mpc_cost_kind;
+
+typedef struct mpc_op_size { /* of a LOW op, in elements */
+    mpc_cost_kind kind;
+    double batch, extent[3]; /* products: how many, each of rows, columns, depth. A convolution has one for each place of its window */
+    double operands, result; /* elements, all of them */
+} mpc_op_size;
 
 typedef struct mpc_rate { /* of one kind of op with operands in one format */
     double flops; /* per second, on large shapes; 0: the device has no such op */
-    double setup; /* seconds per call beyond the gap: packing, choice of kernels */
+    double setup; /* seconds per launch beyond the gap */
     uint32_t tile[3]; /* rows, columns, depth: extents are rounded up to them, small and odd shapes waste the rest */
     uint32_t align; /* rows in memory that aren't multiples of it ... */
     double misaligned; /* ... take so many times as long (N05); 1: no matter */
+    double pack, store; /* seconds per element of the operands, of the result: what bringing them into tiles and back costs beside products */
 } mpc_rate;
+const char *mpc_cost_kind_name(mpc_cost_kind kind);
+/* Of one call, without the gap before it and the time that memory takes. */
+double mpc_rate_seconds(const mpc_rate *rate, const mpc_op_size *size);
 
 /* Corrects the time of single LOW ops: a plugin's (include/mpc/plugin.h). */
 typedef struct mpc_price_model mpc_price_model;
@@ -33,7 +54,7 @@ typedef struct mpc_device_profile {
     double bandwidth; /* bytes per second to memory */
     double cache_bandwidth, cache_bytes; /* values up to cache_bytes move at cache_bandwidth */
     double gap; /* seconds between two launches */
-    double convert; /* elements per second that a loop converts in registers */
+    double convert; /* elements per second that a loop converts in registers: it moves 16-bit numbers no faster */
     bool keeps_attention; /* attention stays one op (expand{keep=attention}) */
     const mpc_price_model *model; /* NULL: the rates say all; never part of the text form */
 } mpc_device_profile;

@@ -230,27 +230,28 @@ static double dim(const mpc_type *t, int64_t from_end) {
     return (int64_t)t->rank >= from_end ? (double)t->dims[t->rank - from_end] : 1;
 }
 
-static void describe_matmul(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t) {
+static void describe_matmul(const mpc_graph *g, const mpc_node *n, mpc_op_size *z) {
     const mpc_type *a = mpc_value_type(g, mpc_operand(g, n, 0)), *y = mpc_value_type(g, mpc_result(n, 0));
     double all = (double)mpc_type_elements(y);
     bool batched = mpc_node_has_attr(g, n, "ta"), ta = batched && mpc_attr_bool(g, n, "ta");
-    t->extent[1] = dim(y, 1);
-    t->extent[2] = dim(a, ta ? 2 : 1);
-    t->extent[0] = batched ? dim(y, 2) : all / t->extent[1];
-    t->batch = all / (t->extent[0] * t->extent[1]);
+    z->kind = ta ? MPC_COST_MATMUL_WEIGHT : MPC_COST_MATMUL;
+    z->extent[1] = dim(y, 1);
+    z->extent[2] = dim(a, ta ? 2 : 1);
+    z->extent[0] = batched ? dim(y, 2) : all / z->extent[1];
+    z->batch = all / (z->extent[0] * z->extent[1]);
+    if (z->batch > 1) z->kind = MPC_COST_MATMUL_BATCH;
 }
 
-/* Each of the three products of a convolution: pixels of the result by channels by window. */
-static void describe_conv(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t) {
+/* For each place of the window a product: pixels of the result, channels, out channels in the order of what is made. */
+static void describe_conv(const mpc_graph *g, const mpc_node *n, mpc_op_size *z) {
     bool weight = n->op == MPC_OP_conv2d_grad_weight, input = n->op == MPC_OP_conv2d_grad_input;
     const mpc_type *w = mpc_value_type(g, weight ? mpc_result(n, 0) : mpc_operand(g, n, 1));
-    mpc_value_id out = input ? mpc_operand(g, n, 0) : weight ? mpc_operand(g, n, 1) : mpc_result(n, 0);
-    double channels = dim(w, 1), window = (double)mpc_type_elements(w) / channels;
-    double pixels = (double)mpc_type_elements(mpc_value_type(g, out)) / channels;
-    double extent[3] = {weight ? window : pixels, input ? window : channels, weight ? pixels : input ? channels : window};
-    t->kind = MPC_COST_CONV;
-    t->batch = 1;
-    for (int i = 0; i < 3; i++) t->extent[i] = extent[i];
+    mpc_value_id made = input ? mpc_operand(g, n, 0) : weight ? mpc_operand(g, n, 1) : mpc_result(n, 0);
+    double out = dim(w, 1), in = dim(w, 2), pixels = (double)mpc_type_elements(mpc_value_type(g, made)) / out;
+    double extent[3] = {weight ? in : pixels, input ? in : out, weight ? pixels : input ? out : in};
+    z->kind = weight ? MPC_COST_CONV_WEIGHT : input ? MPC_COST_CONV_INPUT : MPC_COST_CONV;
+    z->batch = (double)mpc_type_elements(w) / (out * in);
+    for (int i = 0; i < 3; i++) z->extent[i] = extent[i];
 }
 
 /* Keys that a query meets: all of them where scores are made as a whole, those of its window in a fused kernel. */
@@ -261,24 +262,24 @@ static double keys_met(const mpc_graph *g, const mpc_node *n, int64_t keys, bool
 }
 
 /* q [b,t,h,d], k [b,s,kv,d]: two products forwards, five backwards, each of all heads of queries. */
-static void describe_attention(const mpc_graph *g, const mpc_node *n, bool fused, mpc_op_terms *t) {
+static void describe_attention(const mpc_graph *g, const mpc_node *n, bool fused, mpc_op_size *z) {
     const mpc_type *q = mpc_value_type(g, mpc_operand(g, n, 0)), *k = mpc_value_type(g, mpc_operand(g, n, 1));
     double products = n->op == MPC_OP_attention_grad ? 5 : 2;
-    t->kind = MPC_COST_ATTENTION;
-    t->batch = products * (double)(q->dims[0] * q->dims[2]);
-    t->extent[0] = (double)q->dims[1];
-    t->extent[1] = keys_met(g, n, k->dims[1], fused);
-    t->extent[2] = (double)q->dims[3];
+    z->kind = MPC_COST_ATTENTION;
+    z->batch = products * (double)(q->dims[0] * q->dims[2]);
+    z->extent[0] = (double)q->dims[1];
+    z->extent[1] = keys_met(g, n, k->dims[1], fused);
+    z->extent[2] = (double)q->dims[3];
 }
 
 /* x [b,t,c] and the states [b,h] times the weights of all gates; the backward pass has twice the products. */
-static void describe_recurrent(const mpc_graph *g, const mpc_node *n, mpc_op_terms *t) {
+static void describe_recurrent(const mpc_graph *g, const mpc_node *n, mpc_op_size *z) {
     const mpc_type *x = mpc_value_type(g, mpc_operand(g, n, 0)), *w = mpc_value_type(g, mpc_operand(g, n, 2));
     bool backward = n->op == MPC_OP_lstm_grad || n->op == MPC_OP_gru_grad;
-    t->batch = backward ? 2 : 1;
-    t->extent[0] = (double)(x->dims[0] * x->dims[1]);
-    t->extent[1] = (double)w->dims[1];
-    t->extent[2] = (double)(x->dims[2] + w->dims[0]);
+    z->batch = backward ? 2 : 1;
+    z->extent[0] = (double)(x->dims[0] * x->dims[1]);
+    z->extent[1] = (double)w->dims[1];
+    z->extent[2] = (double)(x->dims[2] + w->dims[0]);
 }
 
 static bool is_recurrent(mpc_op_id op) {
@@ -291,10 +292,10 @@ static void describe_op(maker *m, mpc_node_id id) {
     mpc_op_terms *t = &m->c->ops[id];
     mpc_op_kind kind = mpc_node_op(g, id)->kind;
     if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return;
-    if (kind == MPC_KIND_CONV) describe_conv(g, n, t);
-    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, m->c->profile.keeps_attention, t);
-    else if (is_recurrent(n->op)) describe_recurrent(g, n, t);
-    else describe_matmul(g, n, t);
+    if (kind == MPC_KIND_CONV) describe_conv(g, n, &t->size);
+    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, m->c->profile.keeps_attention, &t->size);
+    else if (is_recurrent(n->op)) describe_recurrent(g, n, &t->size);
+    else describe_matmul(g, n, &t->size);
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);
         double elements = (double)mpc_type_elements(mpc_value_type(g, v));
@@ -302,8 +303,10 @@ static void describe_op(maker *m, mpc_node_id id) {
         if (m->p->fixed.operand[n->operand_begin + i]) t->fixed_bytes += elements * 4;
         else t->moved += elements;
     }
+    t->size.operands = t->moved;
+    t->size.result = (double)mpc_type_elements(mpc_value_type(g, mpc_result(n, 0)));
     t->moved += m->groups.inner[id];
-    t->present = t->extent[0] > 0 && t->extent[1] > 0 && t->extent[2] > 0;
+    t->present = t->size.extent[0] > 0 && t->size.extent[1] > 0 && t->size.extent[2] > 0;
 }
 
 static bool describe_ops(maker *m) {

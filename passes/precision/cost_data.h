@@ -31,9 +31,8 @@ typedef enum mpc_made {
 
 typedef struct mpc_op_terms { /* of a LOW op */
     bool present;
-    mpc_cost_kind kind;
-    double batch, extent[3]; /* rows, columns, depth of one product */
-    double moved;            /* operand elements whose format is decided */
+    mpc_op_size size;
+    double moved; /* operand elements whose format is decided */
     double fixed_bytes;
 } mpc_op_terms;
 
@@ -59,6 +58,8 @@ double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f);
 double mpc_cost_cast_charge(const mpc_costs *c, mpc_value_id v, const mpc_reading *r);
 /* An activation that doesn't fold into its product. */
 double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v);
+/* A LOW op that reads f32 makes f32: storing the value low takes a pass of its own. 0: it isn't made by a LOW op. */
+double mpc_cost_round(const mpc_costs *c, mpc_value_id v);
 /* The storage format is always written by itself. */
 static inline bool mpc_cost_always_stored(const mpc_costs *c, mpc_value_id v) { return c->made[v] == MPC_MADE_KERNEL; }
 /* ---- parts of a price ---- */

@@ -241,6 +241,25 @@ static void add_tie(mover *m, mpc_value_id v) {
     cost_edge(m, m->of[a], m->of[b], seconds);
 }
 
+/* A product of f32 that is stored low: from the side where the value is low to the one where the op reads f32. */
+static void add_rounding(mover *m, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(m->c->g, v);
+    double seconds = mpc_cost_round(m->c, v);
+    if (!(seconds > 0)) return;
+    uint32_t stored = mpc_storage_variable(m->l, v), reads = m->l->of_node[n - m->c->g->nodes];
+    if (reads == MPC_NONE) reads = m->l->f32;
+    side value = m->of[stored], op = m->of[reads];
+    bool kept_low = mpc_format_is_low(mpc_label_of(m->l, stored)), kept_f32 = mpc_label_of(m->l, reads) == MPC_FMT_f32, to_low = true;
+    for (uint32_t i = 0; i < m->to_count; i++) to_low = to_low && mpc_format_is_low(m->to[i]);
+    if (to_low && kept_f32) {
+        if (kept_low) cost_side(m, op, 0, seconds);
+        else cost_edge(m, value, op, seconds);
+    } else if (m->to[0] == MPC_FMT_f32 && kept_low) {
+        if (kept_f32) cost_side(m, value, 0, seconds);
+        else cost_edge(m, op, value, seconds);
+    }
+}
+
 static void add_charges(mover *m, mpc_value_id v) {
     const mpc_costs *c = m->c;
     uint32_t variable = mpc_storage_variable(m->l, v);
@@ -286,6 +305,7 @@ static bool move(mover *m, mpc_arena *scratch, double *value) {
     for (uint32_t v = g->value_count; v-- > 0;) add_value(m, v); /* views before what they look at */
     for (uint32_t v = 0; v < g->value_count; v++) {
         add_tie(m, v);
+        add_rounding(m, v);
         add_charges(m, v);
     }
     for (mpc_node_id id = 0; id < g->node_count; id++) add_op(m, id);

@@ -70,6 +70,7 @@ static mpc_terms terms_of(weigher *w, mpc_node_id id, uint32_t result) {
     w->stored.count = w->ties.count = 0;
     if (w->l->variables[result].pinned == MPC_FMT_none) collect_variable(w, result);
     for (uint32_t i = 0; low && i < n->operand_count; i++) add_stored(w, mpc_operand(g, n, i));
+    for (uint32_t i = 0; low && i < n->result_count; i++) add_tie(w, mpc_result(n, i));
     sort_unique(w->stored.data, &w->stored.count);
     sort_unique(w->ties.data, &w->ties.count);
     w->node[0] = id;

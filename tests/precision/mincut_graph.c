@@ -104,7 +104,9 @@ mpc_device_profile random_device(dice *d) {
                                                .setup = roll_log(d, 1e-9, 1e-6),
                                                .tile = {1u << roll(d, 5), 1u << roll(d, 5), 1u << roll(d, 5)},
                                                .align = 1u << roll(d, 4),
-                                               .misaligned = 1 + roll(d, 3)};
+                                               .misaligned = 1 + roll(d, 3),
+                                               .pack = roll(d, 2) ? roll_log(d, 1e-11, 1e-9) : 0,
+                                               .store = roll(d, 2) ? roll_log(d, 1e-11, 1e-9) : 0};
     return p;
 }
 

@@ -1,0 +1,233 @@
+/* Times single products and convolutions, each a launch of a graph: small ones in one whose data stays in the nearest caches, as in steps of small models,
+ * large ones in another whose data doesn't. Formats take turns, and the best of many steps is what a launch takes on a machine that does nothing else.
+ * Operands are states, so nothing is fed. All of it takes seconds. */
+#include "driver/measure_ops.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "driver/progress.h"
+
+enum { SMALL_STEPS = 400, LARGE_STEPS = 40, SMALL_ELEMENTS = 1 << 16 };
+enum { SMALL, LARGE, GROUPS };
+static const double MOST_SECONDS = 15; /* of a group */
+
+typedef enum shape_kind { PRODUCT, TRANSPOSED, FORWARD, INPUT, WEIGHT } shape_kind;
+
+typedef struct shape_row {
+    shape_kind kind;
+    int64_t batch, a, b, c, window, stride; /* products: rows, columns, depth; convolutions: side of the image, channels, out channels */
+} shape_row;
+
+static const shape_row ROWS[] = {
+    {PRODUCT, 1, 32, 64, 64, 0, 0},     {PRODUCT, 1, 32, 10, 64, 0, 0},     {PRODUCT, 1, 5, 7, 64, 0, 0},
+    {PRODUCT, 1, 32, 33, 64, 0, 0},     {PRODUCT, 1, 32, 33, 33, 0, 0},     {PRODUCT, 1, 61, 67, 129, 0, 0},
+    {PRODUCT, 1, 61, 64, 128, 0, 0},    {PRODUCT, 1, 129, 100, 100, 0, 0},  {PRODUCT, 1, 64, 257, 257, 0, 0},
+    {PRODUCT, 1, 7, 1000, 1000, 0, 0},  {PRODUCT, 1, 64, 1024, 1024, 0, 0}, {PRODUCT, 1, 512, 1024, 1024, 0, 0},
+    {PRODUCT, 1, 128, 512, 784, 0, 0},  {PRODUCT, 1, 256, 256, 256, 0, 0},  {PRODUCT, 1, 512, 32, 32, 0, 0},
+    {PRODUCT, 1, 512, 96, 32, 0, 0},    {PRODUCT, 1, 2048, 128, 128, 0, 0}, {PRODUCT, 1, 2048, 512, 128, 0, 0},
+    {PRODUCT, 16, 64, 64, 16, 0, 0},    {PRODUCT, 16, 64, 16, 64, 0, 0},    {PRODUCT, 64, 16, 16, 16, 0, 0},
+    {PRODUCT, 32, 128, 128, 8, 0, 0},   {PRODUCT, 32, 128, 8, 128, 0, 0},   {PRODUCT, 8, 128, 128, 8, 0, 0},
+    {PRODUCT, 16, 128, 128, 32, 0, 0},  {PRODUCT, 16, 128, 32, 128, 0, 0},  {PRODUCT, 4, 256, 256, 64, 0, 0},
+    {TRANSPOSED, 32, 128, 8, 128, 0, 0}, {TRANSPOSED, 16, 64, 16, 64, 0, 0},
+    {TRANSPOSED, 1, 64, 64, 32, 0, 0},  {TRANSPOSED, 1, 64, 10, 32, 0, 0},  {TRANSPOSED, 1, 64, 33, 32, 0, 0},
+    {TRANSPOSED, 1, 33, 33, 32, 0, 0},  {TRANSPOSED, 1, 64, 100, 129, 0, 0}, {TRANSPOSED, 1, 257, 257, 64, 0, 0},
+    {TRANSPOSED, 1, 1000, 1000, 7, 0, 0}, {TRANSPOSED, 1, 1024, 1024, 64, 0, 0}, {TRANSPOSED, 1, 1024, 1024, 512, 0, 0},
+    {TRANSPOSED, 1, 784, 512, 128, 0, 0}, {TRANSPOSED, 1, 32, 96, 512, 0, 0}, {TRANSPOSED, 1, 128, 512, 2048, 0, 0},
+    {TRANSPOSED, 16, 128, 32, 128, 0, 0},
+    {FORWARD, 64, 8, 1, 16, 3, 1},      {FORWARD, 64, 8, 16, 32, 3, 2},     {FORWARD, 32, 32, 3, 16, 3, 1},
+    {FORWARD, 32, 32, 16, 16, 3, 1},    {FORWARD, 32, 32, 16, 32, 3, 2},    {FORWARD, 32, 16, 32, 32, 3, 1},
+    {FORWARD, 32, 8, 64, 64, 3, 1},     {FORWARD, 32, 16, 32, 64, 1, 2},    {FORWARD, 8, 28, 64, 64, 3, 1},
+    {FORWARD, 8, 14, 128, 128, 3, 1},   {FORWARD, 8, 14, 256, 64, 1, 1},
+    {INPUT, 64, 8, 16, 32, 3, 2},       {INPUT, 32, 32, 16, 16, 3, 1},      {INPUT, 32, 32, 16, 32, 3, 2},
+    {INPUT, 32, 16, 32, 32, 3, 1},      {INPUT, 32, 8, 64, 64, 3, 1},       {INPUT, 32, 16, 32, 64, 1, 2},
+    {INPUT, 8, 28, 64, 64, 3, 1},       {INPUT, 8, 14, 128, 128, 3, 1},     {INPUT, 8, 14, 256, 64, 1, 1},
+    {WEIGHT, 64, 8, 1, 16, 3, 1},       {WEIGHT, 64, 8, 16, 32, 3, 2},      {WEIGHT, 32, 32, 3, 16, 3, 1},
+    {WEIGHT, 32, 32, 16, 16, 3, 1},     {WEIGHT, 32, 32, 16, 32, 3, 2},     {WEIGHT, 32, 16, 32, 32, 3, 1},
+    {WEIGHT, 32, 8, 64, 64, 3, 1},      {WEIGHT, 32, 16, 32, 64, 1, 2},     {WEIGHT, 8, 28, 64, 64, 3, 1},
+    {WEIGHT, 8, 14, 128, 128, 3, 1},    {WEIGHT, 8, 14, 256, 64, 1, 1},
+};
+enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
+
+uint32_t mpc_measured_ops_count(void) { return ROW_COUNT; }
+
+/* --- text --- */
+
+typedef struct conv_sizes {
+    long long n, side, c, oc, out, kernel;
+} conv_sizes;
+
+static conv_sizes sizes_of(const shape_row *r) {
+    int64_t out = (r->a + 2 * (r->window / 2) - r->window) / r->stride + 1;
+    return (conv_sizes){r->batch, r->a, r->b, r->c, out, r->window};
+}
+
+static int group_of(const mpc_measured_op *op) { return op->size.operands + op->size.result <= SMALL_ELEMENTS ? SMALL : LARGE; }
+
+static void add_state(mpc_str *t, char which, int at, const char *f, const char *dims) {
+    mpc_str_printf(t, "  %%%c%d = state() {name=\"%c%d\" init=\"normal\" b=1.0} : %s[%s]\n", which, at, which, at, f, dims);
+}
+
+/* An operand of a batch as attention has it: rows of all heads beside each other, unless rows are long. */
+static void add_batch_operand(mpc_str *t, char which, int at, const char *f, long long rows, long long columns) {
+    enum { LONG_ROW = 64 };
+    char dims[64];
+    long long batch = ROWS[at].batch;
+    bool strided = columns < LONG_ROW;
+    snprintf(dims, sizeof dims, "%lld,%lld,%lld", strided ? rows : batch, strided ? batch : rows, columns);
+    add_state(t, strided ? 's' : which, at * 2 + (which == 'b'), f, dims);
+    if (strided)
+        mpc_str_printf(t, "  %%%c%d = transpose(%%s%d) {perm=[1,0,2]} : %s[%lld,%lld,%lld]\n", which, at * 2 + (which == 'b'), at * 2 + (which == 'b'), f, batch, rows, columns);
+}
+
+static void add_batch(mpc_str *t, int at, const char *f) {
+    const shape_row *r = &ROWS[at];
+    bool turned = r->kind == TRANSPOSED;
+    add_batch_operand(t, 'a', at, f, turned ? r->c : r->a, turned ? r->a : r->c);
+    add_batch_operand(t, 'b', at, f, r->c, r->b);
+    mpc_str_printf(t, "  %%y%d = matmul(%%a%d, %%b%d) {ta=%s} : %s[%lld,%lld,%lld]\n", at, at * 2, at * 2 + 1, turned ? "true" : "false", f,
+                   (long long)r->batch, (long long)r->a, (long long)r->b);
+}
+
+static void add_product(mpc_str *t, int at, const char *f) {
+    const shape_row *r = &ROWS[at];
+    bool turned = r->kind == TRANSPOSED;
+    char a[64], b[64];
+    snprintf(a, sizeof a, "%lld,%lld", (long long)(turned ? r->c : r->a), (long long)(turned ? r->a : r->c));
+    snprintf(b, sizeof b, "%lld,%lld", (long long)r->c, (long long)r->b);
+    add_state(t, 'a', 2 * at, f, a);
+    add_state(t, 'b', 2 * at + 1, f, b);
+    mpc_str_printf(t, "  %%y%d = matmul(%%a%d, %%b%d) {ta=%s} : %s[%lld,%lld]\n", at, 2 * at, 2 * at + 1, turned ? "true" : "false", turned ? "f32" : f,
+                   (long long)r->a, (long long)r->b);
+}
+
+static void add_conv(mpc_str *t, int at, const char *f) {
+    const shape_row *r = &ROWS[at];
+    conv_sizes z = sizes_of(r);
+    char x[64], w[64], y[64], how[96];
+    snprintf(x, sizeof x, "%lld,%lld,%lld,%lld", z.n, z.side, z.side, z.c);
+    snprintf(w, sizeof w, "%lld,%lld,%lld,%lld", z.kernel, z.kernel, z.c, z.oc);
+    snprintf(y, sizeof y, "%lld,%lld,%lld,%lld", z.n, z.out, z.out, z.oc);
+    snprintf(how, sizeof how, "stride=[%lld,%lld] pad=[%lld,%lld]", (long long)r->stride, (long long)r->stride, z.kernel / 2, z.kernel / 2);
+    add_state(t, 'a', 2 * at, f, r->kind == INPUT ? y : x);
+    add_state(t, 'b', 2 * at + 1, f, r->kind == WEIGHT ? y : w);
+    if (r->kind == FORWARD) mpc_str_printf(t, "  %%y%d = conv2d(%%a%d, %%b%d) {%s} : %s[%s]\n", at, 2 * at, 2 * at + 1, how, f, y);
+    else if (r->kind == INPUT)
+        mpc_str_printf(t, "  %%y%d = conv2d_grad_input(%%a%d, %%b%d) {h=%lld w=%lld %s} : %s[%s]\n", at, 2 * at, 2 * at + 1, z.side, z.side, how, f, x);
+    else
+        mpc_str_printf(t, "  %%y%d = conv2d_grad_weight(%%a%d, %%b%d) {kh=%lld kw=%lld %s} : f32[%s]\n", at, 2 * at, 2 * at + 1, z.kernel, z.kernel, how, w);
+}
+
+static void write_graph(mpc_str *t, const char *f, int group, const mpc_measured_op *ops) {
+    bool first = true;
+    mpc_str_append(t, "mpir 1\ngraph @calibrate() {\n");
+    for (int i = 0; i < ROW_COUNT; i++) {
+        if (group_of(&ops[i]) != group) continue;
+        if (ROWS[i].kind <= TRANSPOSED && ROWS[i].batch > 1) add_batch(t, i, f);
+        else if (ROWS[i].kind <= TRANSPOSED) add_product(t, i, f);
+        else add_conv(t, i, f);
+    }
+    mpc_str_append(t, "  return(");
+    for (int i = 0; i < ROW_COUNT; i++) {
+        if (group_of(&ops[i]) != group) continue;
+        mpc_str_printf(t, "%s\"y%d\": %%y%d", first ? "" : ", ", i, i);
+        first = false;
+    }
+    mpc_str_append(t, ")\n}\n");
+}
+
+/* --- times --- */
+
+typedef struct runnable {
+    mpc_graph *parsed, *low;
+    mpc_program *program;
+    mpc_store *store;
+    mpc_exec *exec;
+} runnable;
+
+static bool make_runnable(mpc_session *s, const char *text, runnable *r) {
+    mpc_pass_env env = {.ctx = s->ctx};
+    mpc_exec_options options = s->exec_options;
+    options.threads = 1;
+    uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
+    r->parsed = file ? mpc_graph_parse(s->ctx, file) : NULL;
+    r->low = r->parsed ? mpc_pipeline_run(r->parsed, "@lower", &env, NULL) : NULL;
+    r->program = r->low ? mpc_device_program(MPC_DEVICE_CPU, r->low) : NULL;
+    r->store = r->program ? mpc_store_create(r->low, s->sink) : NULL;
+    r->exec = r->store ? mpc_cpu_load(r->program, r->store, &options, s->sink) : NULL;
+    return r->exec && mpc_store_init(r->store, 1) == MPC_OK;
+}
+
+static void end_runnable(runnable *r) {
+    if (r->exec) r->exec->vtable->destroy(r->exec);
+    mpc_store_destroy(r->store);
+    mpc_program_destroy(r->program);
+    mpc_graph_destroy(r->low);
+    mpc_graph_destroy(r->parsed);
+}
+
+static void keep_best(const mpc_program *p, const mpc_launch_time *times, mpc_measured_op *ops) {
+    for (uint32_t i = 0; i < p->launch_count; i++) {
+        const mpc_launch *l = &p->launches[i];
+        int at = 0;
+        if (!l->name || sscanf(l->name, "y%d", &at) != 1 || at < 0 || at >= ROW_COUNT) continue;
+        if (l->kind != MPC_LAUNCH_MATMUL && l->kind != MPC_LAUNCH_CONV) continue;
+        if (ops[at].seconds == 0 || times[i].seconds < ops[at].seconds) ops[at].seconds = times[i].seconds;
+    }
+}
+
+static bool time_step(runnable *r, mpc_measured_op *ops) {
+    mpc_launch_time *times = mpc_alloc(((size_t)r->program->launch_count + 1) * sizeof *times);
+    bool ok = times && mpc_cpu_profile(r->exec, times, r->program->launch_count) == MPC_OK && mpc_exec_record(r->exec, true) == MPC_RECORD_READY;
+    if (ok) keep_best(r->program, times, ops);
+    mpc_free(times);
+    return ok;
+}
+
+/* All formats of a group, in turns. */
+static bool time_group(mpc_session *s, const mpc_format *formats, int count, int group, mpc_measured_op *ops) {
+    runnable r[MPC_FMT_count] = {{0}};
+    bool ok = true;
+    for (int f = 0; ok && f < count; f++) {
+        mpc_str text = {0};
+        write_graph(&text, mpc_format_get(formats[f])->name, group, ops);
+        ok = text.failed ? mpc_error(s->sink, "E901", "out of memory") == MPC_OK : make_runnable(s, mpc_str_cstr(&text), &r[f]);
+        mpc_str_free(&text);
+    }
+    double begin = mpc_now();
+    for (int i = 0; ok && i < (group == SMALL ? SMALL_STEPS : LARGE_STEPS) && (i < 3 || mpc_now() - begin < MOST_SECONDS); i++)
+        for (int f = 0; ok && f < count; f++) ok = time_step(&r[f], ops + f * ROW_COUNT);
+    for (int f = 0; f < count; f++) end_runnable(&r[f]);
+    return ok;
+}
+
+/* --- sizes --- */
+
+static void describe(const shape_row *r, mpc_measured_op *op) {
+    mpc_op_size *z = &op->size;
+    *op = (mpc_measured_op){.size = {.kind = MPC_COST_MATMUL, .batch = (double)r->batch, .extent = {(double)r->a, (double)r->b, (double)r->c}}};
+    if (r->kind <= TRANSPOSED) {
+        if (r->kind == TRANSPOSED) z->kind = MPC_COST_MATMUL_WEIGHT;
+        if (r->batch > 1) z->kind = MPC_COST_MATMUL_BATCH;
+        z->operands = (double)(r->batch * r->c * (r->a + r->b));
+        z->result = (double)(r->batch * r->a * r->b);
+        snprintf(op->shape, sizeof op->shape, "%lldx%lldx%lldx%lld", (long long)r->batch, (long long)r->a, (long long)r->b, (long long)r->c);
+        return;
+    }
+    conv_sizes c = sizes_of(r);
+    double pixels = (double)(c.n * c.out * c.out), in = (double)c.c, out = (double)c.oc, window = (double)(c.kernel * c.kernel);
+    double x = (double)(c.n * c.side * c.side) * in, y = pixels * out, w = window * in * out;
+    mpc_op_size sizes[] = {[FORWARD] = {MPC_COST_CONV, window, {pixels, out, in}, x + w, y},
+                           [INPUT] = {MPC_COST_CONV_INPUT, window, {pixels, in, out}, y + w, x},
+                           [WEIGHT] = {MPC_COST_CONV_WEIGHT, window, {in, out, pixels}, x + y, w}};
+    *z = sizes[r->kind];
+    snprintf(op->shape, sizeof op->shape, "%lldx%lldx%lldx%lld->%lld,%lldx%lld/%lld", c.n, c.side, c.side, c.c, c.oc, c.kernel, c.kernel, (long long)r->stride);
+}
+
+bool mpc_measure_ops(mpc_session *s, const mpc_format *formats, int count, mpc_measured_op *ops) {
+    bool ok = true;
+    for (int i = 0; i < count * ROW_COUNT; i++) describe(&ROWS[i % ROW_COUNT], &ops[i]);
+    for (int group = 0; ok && group < GROUPS; group++) ok = time_group(s, formats, count, group, ops);
+    return ok;
+}
