@@ -4,10 +4,11 @@
  * (bench/measure.c). An efficiency
  * is a share of what this machine was seen to do, not of its data sheet. Naming a precision twice shows the A/A spread.
  *
- *   step [--cpu] [--profile] [--limits] FILE.mpg PRECISION[:SOLVER]... [-- options of `mpc train`]
+ *   step [--cpu] [--profile] [--limits] [--short] FILE.mpg PRECISION[:SOLVER]... [-- options of `mpc train`]
  *   e.g. step bench/mlp1024.mpg f32 bf16 bf16:list-pytorch -- --threads 1 --batch 512
  *
- * --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
+ * --short: 25 rounds of 0.06 seconds instead of 9 of 0.25, and all their times: what two precisions took in the same
+ * round can be compared, whatever the machine did in others. --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
  * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
  * still measure. --profile: the launches of each precision, by time. */
 #include <math.h>
@@ -20,7 +21,13 @@
 #include "base/rng.h"
 #include "bench/bench.h"
 
-enum { MAX_PRECISIONS = 8, ROUNDS = 9, MAX_STEPS = 200 };
+enum { MAX_PRECISIONS = 8, MOST_ROUNDS = 25, MAX_STEPS = 200 };
+
+typedef struct bench_rounds {
+    int count;
+    double seconds; /* of one precision in one round, about */
+} bench_rounds;
+static const bench_rounds LONG_ROUNDS = {9, 0.25}, SHORT_ROUNDS = {MOST_ROUNDS, 0.06};
 
 double bench_now(const bench_clock *clock) {
     struct timespec t;
@@ -48,7 +55,7 @@ typedef struct bench_case { /* one precision */
     mpc_step *step;
     bench_clock clock;
     double peak; /* flop/s of matmul in this precision */
-    double seconds[ROUNDS];
+    double seconds[MOST_ROUNDS];
 } bench_case;
 
 static void begin_step(mpc_exec *e) {
@@ -131,7 +138,15 @@ static double time_steps(bench_case *c, int steps) {
     return time_run(c->step->exec, &c->clock, steps);
 }
 
-static void report(bench_case *cases, int count, double bandwidth) {
+static void print_times(const bench_case *cases, int count, int rounds) {
+    for (int k = 0; k < count; k++) {
+        printf("times %s", cases[k].name);
+        for (int i = 0; i < rounds; i++) printf(" %.6g", cases[k].seconds[i] * 1e3);
+        printf("\n");
+    }
+}
+
+static void report(bench_case *cases, int count, int rounds, double bandwidth) {
     printf("%s time, memory %.1f GB/s\n", cases[0].clock.processor ? "processor" : "wall", bandwidth * 1e-9);
     printf("%-18s %7s %10s %10s %10s %10s %8s %8s\n", "precision", "threads", "ms/step", "best", "GFLOP/s", "peak",
            "eff", "ratio");
@@ -139,25 +154,25 @@ static void report(bench_case *cases, int count, double bandwidth) {
     for (int i = 0; i < count; i++) {
         const bench_case *c = &cases[i];
         double flops, lowest = floor_of(c->step->program, c->peak, bandwidth, &flops);
-        double t = median(cases[i].seconds, ROUNDS), best = c->seconds[0];
+        double t = median(cases[i].seconds, (size_t)rounds), best = c->seconds[0];
         if (i == 0) base = t;
         printf("%-18s %7u %10.3f %10.3f %10.1f %10.1f %8.2f %8.2f\n", c->name, c->clock.threads, t * 1e3,
                best * 1e3, flops / t * 1e-9, c->peak * 1e-9, lowest / t, base / t);
         printf("%-18s spread %.0f %% (to %.3f ms), floor %.3f ms, %u launches, best over best %.2f\n", "",
-               100 * (c->seconds[ROUNDS - 1] / best - 1), c->seconds[ROUNDS - 1] * 1e3, lowest * 1e3,
+               100 * (c->seconds[rounds - 1] / best - 1), c->seconds[rounds - 1] * 1e3, lowest * 1e3,
                c->step->program->launch_count, cases[0].seconds[0] / best);
     }
 }
 
 /* Each round begins with fresh states: on one batch for ever a model learns it by heart, and gradients that vanish make
  * subnormal moments, whose arithmetic is many times slower than that of any real training. */
-static void measure(bench_case *cases, int count) {
+static void measure(bench_case *cases, int count, const bench_rounds *rounds) {
     int steps[MAX_PRECISIONS];
     for (int k = 0; k < count; k++) {
-        steps[k] = 1 + (int)(0.25 / time_steps(&cases[k], 3));
+        steps[k] = 1 + (int)(rounds->seconds / time_steps(&cases[k], 3));
         if (steps[k] > MAX_STEPS) steps[k] = MAX_STEPS;
     }
-    for (int round = 0; round < ROUNDS; round++)
+    for (int round = 0; round < rounds->count; round++)
         for (int k = 0; k < count; k++) {
             restart(&cases[k]);
             cases[k].seconds[round] = time_steps(&cases[k], steps[k]);
@@ -173,18 +188,19 @@ static void close_cases(bench_case *cases, int count) {
 }
 
 int main(int argc, char **argv) {
-    bool processor = false, profile = false, limits = false;
+    bool processor = false, profile = false, limits = false, is_short = false;
     int first = 1, count = 0;
     for (; first < argc && argv[first][0] == '-'; first++) {
         processor = processor || strcmp(argv[first], "--cpu") == 0;
         profile = profile || strcmp(argv[first], "--profile") == 0;
+        is_short = is_short || strcmp(argv[first], "--short") == 0;
         limits = limits || strcmp(argv[first], "--limits") == 0;
     }
     static bench_case cases[MAX_PRECISIONS];
     int i = first + 1;
     for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].name = argv[i];
     if (count == 0) {
-        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
+        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] [--short] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
         return 2;
     }
     for (int k = 0; k < count; k++) {
@@ -198,8 +214,10 @@ int main(int argc, char **argv) {
     }
     double bandwidth = bench_bandwidth(&cases[0].session);
     for (int k = 0; k < count; k++) cases[k].peak = bench_peak(&cases[k].session, cases[k].precision);
-    measure(cases, count);
-    report(cases, count, bandwidth);
+    const bench_rounds *rounds = is_short ? &SHORT_ROUNDS : &LONG_ROUNDS;
+    measure(cases, count, rounds);
+    if (is_short) print_times(cases, count, rounds->count);
+    report(cases, count, rounds->count, bandwidth);
     for (int k = 0; k < count && profile; k++) {
         printf("\n%s\n", cases[k].name);
         restart(&cases[k]);
