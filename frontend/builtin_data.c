@@ -56,6 +56,10 @@ fe_value fe_fn_standardize(fe_call *c) {
     c->path = standardize_path(c);
     if (c->e->phase == MPC_PHASE_MEASURE) return measured(c, x, c->path);
     fe_value mean = fe_make_stat(c, "mean", features, false), deviation = fe_make_stat(c, "deviation", features, true);
+    if (t->rank == 1) { /* a row of one number: [1] to [] */
+        mean = fe_reshape(c->e, c->at, mean, 0, NULL);
+        deviation = fe_reshape(c->e, c->at, deviation, 0, NULL);
+    }
     return mean.kind == FE_TENSOR && deviation.kind == FE_TENSOR ? scaled(c, x, mean, deviation) : FE_POISONED;
 }
 

@@ -86,7 +86,7 @@ static bool take_format(char **at, mpc_format *f) {
     if (text == NULL) return false;
     if (strcmp(text, "-") == 0) return true;
     *f = mpc_format_find(text);
-    return mpc_format_is_float(*f);
+    return *f != MPC_FMT_none; /* a cast to integers stores one */
 }
 
 static bool parse_line(char *text, mpc_assigned *out) {
