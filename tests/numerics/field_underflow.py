@@ -1,0 +1,57 @@
+"""Field cases of underflow and epsilons (class U), through `mpc train`."""
+from update_case import Case, run_all  # first: it finds `support`
+from support import check, finish
+
+
+def fc050_layer_norm_of_a_constant_row():
+    body = ["    w = param([1], init = constant(1))", "    zero = zeros([1, 10]) * w", "    y = layer_norm(zero, eps = 1e-12) as norm",
+            "    loss l = mean(y * y) * x", "    output y = mean(y) + 0 * x"]
+    with Case(body, ["precision = f16", "optimizer = sgd(lr = 1)", "length = 2 steps"]) as c:
+        steps = c.train()
+        check(all(s["loss"] == 0 and s["grad_norm"] == 0 for s in steps), steps)
+    row = ", ".join(["1", "-1"] * 5)
+    for eps, want in (("1e-12", 0.99995), ("1e-5", 0.0316070)):
+        body = [f"    signs = where(range(10) < 5, 1.0, -1.0)", "    w = param([1], init = constant(1e-4))",
+                f"    y = layer_norm(expand(signs * w, [1, 10]), eps = {eps}) as norm", "    loss l = mean(abs(y)) * x"]
+        with Case(body, ["precision = f16", "optimizer = sgd(lr = 0)", "length = 1 steps"]) as c:
+            loss = c.train()[0]["loss"]
+            check(abs(loss - want) < 2e-3 * want, row, eps, loss)
+
+
+def fc052_adam_with_eps_in_half():
+    body = ["    w = param([1], init = constant(-2))", "    loss l = 0 * sum(w) * x"]
+    for precision in ("f32", "bf16", "f16"):
+        for weights in ("master", "none", "stochastic"):
+            for optimizer in ("adam(lr = 1e-3)", "adamw(lr = 1e-3)", "lion(lr = 1e-3)"):
+                train = [f"precision = {precision}", f"weights = {weights}", f"optimizer = {optimizer}", "length = 3 steps"]
+                if weights != "master" and optimizer[:5] != "adam(":
+                    continue
+                with Case(body, train) as c:
+                    steps = c.train()
+                    check(c.tensor("w") == [-2.0] and steps[-1]["applied"] == 3, precision, weights, optimizer, c.tensor("w"))
+
+
+def fc054_a_clamp_that_does_nothing():
+    body = ["    w = param([1], init = constant(1))", "    y = log1p(-minimum(w, 0.999999))", "    loss l = 0 * mean(y) + 0 * x"]
+    for precision in ("f32", "bf16", "f16"):
+        with Case(body, [f"precision = {precision}", "optimizer = sgd(lr = 1)", "length = 1 steps"]) as c:
+            step = c.train()[0]
+            check(step["loss"] == 0 and step["grad_norm"] == 0 and c.tensor("w") == [1.0], precision, step)
+    body[2] = "    loss l = mean(y) + 0 * x"
+    with Case(body, ["precision = f16", "optimizer = sgd(lr = 1)", "length = 1 steps"]) as c:
+        check(abs(c.train()[0]["loss"] + 13.815511) < 0.06, "the bound kept its value")
+
+
+def fc055_gradients_that_f16_flushes():
+    body = ["    w = param([1], init = constant(1))", "    @f16 y = w * 1.0", "    @f16 z = y * 1.0",
+            "    loss l = mean(z) * 0.0000000298023223876953125 * x"]
+    for scale, want in ((1, 0), (65536, 2.0 ** -25)):
+        train = ["precision = f16", f"loss_scale = static(scale = {scale})", "optimizer = sgd(lr = 1)", "length = 1 steps"]
+        with Case(body, train) as c:
+            check(abs(c.train()[0]["grad_norm"] - want) < 1e-6 * want + 1e-30, scale)  # the log has 7 digits
+    with Case(body, ["precision = f16", "optimizer = sgd(lr = 1)", "length = 1 steps"]) as c:  # the default has a scale
+        step = c.train()[0]
+        check(step["scale"] == 65536 and abs(step["grad_norm"] * 2 ** 25 - 1) < 1e-6, step)
+
+
+run_all([f for name, f in sorted(globals().items()) if name.startswith("fc")], check, finish)
