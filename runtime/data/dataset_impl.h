@@ -114,7 +114,7 @@ void mpc_table_free(mpc_table *table);
 /* Exact value of a cell. */
 double mpc_table_value(const mpc_table *table, int64_t row, int64_t column);
 
-/* ---- arrays (array.c) ---- */
+/* ---- arrays (array_file.c) ---- */
 enum {
     MPC_DATA_IN_MEMORY = 64 << 20, /* bytes up to which an array is read and checked as a whole */
     MPC_DATA_LISTED_ROWS = 1 << 22 /* rows up to which orders and splits are lists */
