@@ -8,7 +8,8 @@
 void mpc_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* The contract of every random op on every device. Element i of a tensor draws word i % 4 of
- *   philox(counter = {i / 4 low 32, stream low 32, stream high 32, step low 32}, key = {seed low, seed high ^ (i/4 high 32)}). */
+ *   philox(counter = {i / 4 low 32, stream low 32, stream high 32, step low 32}, key = {seed low, seed high ^ (i/4 high
+ * 32)}). */
 uint32_t mpc_random_bits(uint64_t seed, uint64_t stream, uint32_t step, uint64_t i);
 /* Uniform in [0, 1): top 24 bits times 2^-24, exact in f32. */
 float mpc_random_uniform(uint64_t seed, uint64_t stream, uint32_t step, uint64_t i);

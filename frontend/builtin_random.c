@@ -1,5 +1,5 @@
-/* What draws random numbers. A draw's stream is a hash of its path, so a label keeps its numbers when lines above change;
- * seed and step are states, so every step draws anew and an evaluation always draws the same. */
+/* What draws random numbers. A draw's stream is a hash of its path, so a label keeps its numbers when lines above
+ * change; seed and step are states, so every step draws anew and an evaluation always draws the same. */
 #include <string.h>
 
 #include "frontend/fe_builtins.h"
@@ -67,8 +67,8 @@ fe_value fe_fn_random_uniform(fe_call *c) {
     const char *name = c->name ? c->name : "random_uniform";
     if (c->bad) return FE_POISONED;
     if (!(low <= high)) {
-        fe_error(c->e->d, "E017", fe_arg_span(c, 1), "random_uniform draws from low = %g up to high = %g, which is less",
-                 low, high);
+        fe_error(c->e->d, "E017", fe_arg_span(c, 1),
+                 "random_uniform draws from low = %g up to high = %g, which is less", low, high);
         return FE_POISONED;
     }
     if (!fe_given(c, 1) && !fe_given(c, 2)) return draw(c, MPC_OP_random_uniform, -1, name);

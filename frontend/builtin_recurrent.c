@@ -36,7 +36,8 @@ static bool read_recurrent(fe_call *c, recurrent *r) {
 static fe_value first_state(fe_call *c, uint32_t i, const recurrent *r, bool f32) {
     fe_elab *e = c->e;
     int64_t dims[] = {r->batch, r->hidden};
-    if (!fe_given(c, i)) return fe_typed(e, c->at, MPC_OP_const, mpc_type_make(e->ctx, MPC_FMT_f32, 2, dims), 0, "zeros");
+    if (!fe_given(c, i))
+        return fe_typed(e, c->at, MPC_OP_const, mpc_type_make(e->ctx, MPC_FMT_f32, 2, dims), 0, "zeros");
     fe_value v = fe_arg_float_tensor(c, i);
     if (v.kind != FE_TENSOR) return FE_POISONED;
     if (fe_type(v)->rank == 2 && memcmp(fe_type(v)->dims, dims, sizeof dims) == 0)

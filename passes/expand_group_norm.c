@@ -1,6 +1,6 @@
 /* Expansions of rms norm and group norm: operands are widened before they are squared (a square of f16 overflows from
- * 256 on), statistics are two-pass and f32 (N30), eps stands inside the root (N32). Group norm reads x as [n, positions,
- * groups, size], which is a view of it. */
+ * 256 on), statistics are two-pass and f32 (N30), eps stands inside the root (N32). Group norm reads x as [n,
+ * positions, groups, size], which is a view of it. */
 #include "passes/expand_build.h"
 #include "passes/rules.h"
 
@@ -87,8 +87,7 @@ static mpc_value_id group_mean(mpc_expand *e, const grouped *g, mpc_value_id a) 
 /* Result 0 in x's shape and format; the rounding is in `op`. */
 static void emit_joined(mpc_expand *e, const grouped *g, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
     mpc_format format = mpc_expand_result_type(e, 0).format;
-    mpc_value_id y =
-        mpc_expand_build(e, &(mpc_expand_expr){op, (mpc_value_id[]){a, b}, 2, NULL, 0}, format);
+    mpc_value_id y = mpc_expand_build(e, &(mpc_expand_expr){op, (mpc_value_id[]){a, b}, 2, NULL, 0}, format);
     mpc_expand_name_result(e, 0);
     e->results[0] = mpc_expand_to_shape(e, y, g->x.rank, g->x.dims);
 }

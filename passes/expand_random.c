@@ -44,14 +44,16 @@ void mpc_expand_random_normal(mpc_expand *e) {
     mpc_value_id u = draw(e, 0, shape, 0), w = draw(e, 0, shape, MPC_RANDOM_SISTER);
     mpc_value_id r = radius(e, mpc_expand_op2(e, MPC_OP_sub, mpc_expand_number(e, 1), u));
     mpc_value_id turn = mpc_expand_op1(e, MPC_OP_abs, plus(e, w, -0.5));
-    mpc_value_id angle = mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_sub, mpc_expand_number(e, 0.25), turn), MPC_GAUSS_TURN);
+    mpc_value_id angle =
+        mpc_expand_scale(e, mpc_expand_op2(e, MPC_OP_sub, mpc_expand_number(e, 0.25), turn), MPC_GAUSS_TURN);
     mpc_value_id sine = polynomial(e, mpc_gauss_sine, mpc_expand_op2(e, MPC_OP_mul, angle, angle));
     mpc_expand_emit2(e, 0, MPC_OP_mul, r, mpc_expand_op2(e, MPC_OP_mul, angle, sine));
 }
 
 void mpc_expand_bernoulli(mpc_expand *e) {
     mpc_value_id u = draw(e, 0, mpc_attr_ints(e->from, e->node, "shape"), 0);
-    mpc_value_id hit = mpc_expand_op2(e, MPC_OP_lt, u, mpc_expand_number(e, (double)(float)mpc_attr_float(e->from, e->node, "p")));
+    mpc_value_id hit =
+        mpc_expand_op2(e, MPC_OP_lt, u, mpc_expand_number(e, (double)(float)mpc_attr_float(e->from, e->node, "p")));
     mpc_expand_name_result(e, 0);
     e->results[0] = mpc_expand_as(e, hit, MPC_FMT_f32);
 }

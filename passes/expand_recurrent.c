@@ -1,7 +1,7 @@
 /* Expansions of the recurrent layers, unrolled. One product takes the inputs of all steps; a step has one product with
- * the hidden weights and elementwise work in f32. The backward pass collects the gradients of all steps' sums, so that a
- * weight's gradient is one product, summed in f32 over examples and steps (N60). What is multiplied is rounded once, to
- * the format of the weights; what is carried on besides (an lstm's cell state, a gru's hidden state) stays f32. */
+ * the hidden weights and elementwise work in f32. The backward pass collects the gradients of all steps' sums, so that
+ * a weight's gradient is one product, summed in f32 over examples and steps (N60). What is multiplied is rounded once,
+ * to the format of the weights; what is carried on besides (an lstm's cell state, a gru's hidden state) stays f32. */
 #include "base/alloc.h"
 #include "passes/expand_build.h"
 #include "passes/rules.h"
@@ -12,7 +12,7 @@ typedef struct layer {
     mpc_expand *e;
     int64_t b, t, c, h, gates;
     bool reverse;
-    mpc_format low;           /* what the hidden product reads */
+    mpc_format low;            /* what the hidden product reads */
     mpc_value_id *list[PARTS]; /* room for PARTS t values each, by place */
     mpc_value_id *room;
 } layer;
@@ -76,7 +76,9 @@ static mpc_value_id at_step(const layer *l, mpc_value_id a, int64_t at) {
 }
 
 /* [b,h] of a [b,parts h] */
-static mpc_value_id part(const layer *l, mpc_value_id a, int64_t i) { return cut(l->e, a, 1, i * l->h, (i + 1) * l->h); }
+static mpc_value_id part(const layer *l, mpc_value_id a, int64_t i) {
+    return cut(l->e, a, 1, i * l->h, (i + 1) * l->h);
+}
 
 static mpc_value_id as_step(const layer *l, mpc_value_id a) {
     int64_t n = mpc_expand_type(l->e, a).dims[1];
@@ -84,9 +86,15 @@ static mpc_value_id as_step(const layer *l, mpc_value_id a) {
 }
 
 static mpc_value_id op1(const layer *l, mpc_op_id op, mpc_value_id a) { return mpc_expand_op1(l->e, op, a); }
-static mpc_value_id add(const layer *l, mpc_value_id a, mpc_value_id b) { return mpc_expand_op2(l->e, MPC_OP_add, a, b); }
-static mpc_value_id sub(const layer *l, mpc_value_id a, mpc_value_id b) { return mpc_expand_op2(l->e, MPC_OP_sub, a, b); }
-static mpc_value_id mul(const layer *l, mpc_value_id a, mpc_value_id b) { return mpc_expand_op2(l->e, MPC_OP_mul, a, b); }
+static mpc_value_id add(const layer *l, mpc_value_id a, mpc_value_id b) {
+    return mpc_expand_op2(l->e, MPC_OP_add, a, b);
+}
+static mpc_value_id sub(const layer *l, mpc_value_id a, mpc_value_id b) {
+    return mpc_expand_op2(l->e, MPC_OP_sub, a, b);
+}
+static mpc_value_id mul(const layer *l, mpc_value_id a, mpc_value_id b) {
+    return mpc_expand_op2(l->e, MPC_OP_mul, a, b);
+}
 
 /* 1 - a */
 static mpc_value_id rest(const layer *l, mpc_value_id a) { return sub(l, mpc_expand_number(l->e, 1), a); }
@@ -201,8 +209,8 @@ static void emit_products(const layer *l, mpc_value_id dinput, mpc_value_id drec
     emit_weight(l, 2, before, drecur);
     if (e->used[0]) {
         mpc_value_id rows = as_rows(l, dinput);
-        mpc_value_id dx = multiply(e, (product){.a = rows, .b = e->operands[1], .tb = true},
-                                   mpc_expand_result_type(e, 0).format);
+        mpc_value_id dx =
+            multiply(e, (product){.a = rows, .b = e->operands[1], .tb = true}, mpc_expand_result_type(e, 0).format);
         mpc_expand_name_result(e, 0);
         e->results[0] = mpc_expand_to_shape(e, dx, 3, (int64_t[]){l->b, l->t, l->c});
     }
@@ -224,7 +232,9 @@ static mpc_value_id through_hidden(const layer *l, mpc_value_id dsums) {
     return multiply(l->e, (product){.a = dsums, .b = l->e->operands[2], .tb = true}, MPC_FMT_f32);
 }
 
-static mpc_value_id add_some(const layer *l, mpc_value_id a, mpc_value_id b) { return a == MPC_NONE ? b : add(l, a, b); }
+static mpc_value_id add_some(const layer *l, mpc_value_id a, mpc_value_id b) {
+    return a == MPC_NONE ? b : add(l, a, b);
+}
 
 /* The state that step k starts from, f32 [b,h]. */
 static mpc_value_id state_before(const layer *l, mpc_value_id first, mpc_value_id steps, int64_t k) {
@@ -247,10 +257,9 @@ static carried lstm_back(const layer *l, int64_t k, carried from, mpc_value_id *
     mpc_value_id dc = mul(l, mul(l, dh, out), rest(l, mul(l, squashed, squashed)));
     dc = add_some(l, from.state, dc);
     if (e->operand_count > 9) dc = add(l, dc, at_step(l, e->operands[9], at));
-    mpc_value_id parts[PARTS] = {mul(l, mul(l, dc, fresh), mul(l, in, rest(l, in))),
-                                 mul(l, mul(l, dc, old), mul(l, forget, rest(l, forget))),
-                                 mul(l, mul(l, dc, in), rest(l, mul(l, fresh, fresh))),
-                                 mul(l, mul(l, dh, squashed), mul(l, out, rest(l, out)))};
+    mpc_value_id parts[PARTS] = {
+        mul(l, mul(l, dc, fresh), mul(l, in, rest(l, in))), mul(l, mul(l, dc, old), mul(l, forget, rest(l, forget))),
+        mul(l, mul(l, dc, in), rest(l, mul(l, fresh, fresh))), mul(l, mul(l, dh, squashed), mul(l, out, rest(l, out)))};
     *dsums = sums_of(l, parts);
     return (carried){mul(l, dc, forget), through_hidden(l, *dsums)};
 }
@@ -260,7 +269,8 @@ static void emit_first(const layer *l, uint32_t r, mpc_value_id d) {
     mpc_expand *e = l->e;
     mpc_type t = mpc_expand_result_type(e, r);
     if (!e->used[r]) return;
-    e->results[r] = d != MPC_NONE ? mpc_expand_as(e, d, t.format) : mpc_expand_broadcast(e, mpc_expand_number(e, 0), 2, t.dims);
+    e->results[r] =
+        d != MPC_NONE ? mpc_expand_as(e, d, t.format) : mpc_expand_broadcast(e, mpc_expand_number(e, 0), 2, t.dims);
 }
 
 void mpc_expand_lstm_grad(mpc_expand *e) {

@@ -47,8 +47,8 @@ bool mpc_eval_random_normal(mpc_eval *e) {
     source s = read_source(e, 0);
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++)
-        e->results[0].data[i] = e->exact ? (double)mpc_random_gauss(s.seed, s.stream, s.step, (uint64_t)i)
-                                         : wide_gauss(&s, (uint64_t)i);
+        e->results[0].data[i] =
+            e->exact ? (double)mpc_random_gauss(s.seed, s.stream, s.step, (uint64_t)i) : wide_gauss(&s, (uint64_t)i);
     return true;
 }
 

@@ -14,8 +14,8 @@ typedef struct layer {
 
 static layer read_layer(mpc_eval *e, int64_t gates) {
     const int64_t *x = e->operands[0].type.dims;
-    return (layer){e,    x[0], x[1], x[2], e->operands[2].type.dims[0], gates,
-                   mpc_attr_bool(e->graph, e->node, "reverse")};
+    return (layer){
+        e, x[0], x[1], x[2], e->operands[2].type.dims[0], gates, mpc_attr_bool(e->graph, e->node, "reverse")};
 }
 
 /* Place of the k-th step of example i among [b,t]; of the step before it, -1 at the first. */

@@ -14,7 +14,8 @@ static const struct {
 
 static bool add_weights(mpc_sample *s, int64_t gates) {
     int64_t b = layers[s->variant].b, t = layers[s->variant].t, c = layers[s->variant].c, h = layers[s->variant].h;
-    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(b, t, c)) && mpc_sample_reals(s, -0.8, 0.8, MPC_DIMS(c, gates * h)) &&
+    return mpc_sample_reals(s, -1.5, 1.5, MPC_DIMS(b, t, c)) &&
+           mpc_sample_reals(s, -0.8, 0.8, MPC_DIMS(c, gates * h)) &&
            mpc_sample_reals(s, -0.8, 0.8, MPC_DIMS(h, gates * h)) &&
            mpc_sample_reals(s, -0.5, 0.5, MPC_DIMS(gates * h)) &&
            mpc_sample_attr(s, MPC_A_BOOL("reverse", layers[s->variant].reverse));
@@ -24,7 +25,9 @@ static bool add_state(mpc_sample *s) {
     return mpc_sample_reals(s, -1, 1, MPC_DIMS(layers[s->variant].b, layers[s->variant].h));
 }
 
-bool mpc_sample_lstm(mpc_sample *s) { return s->variant < VARIANTS && add_weights(s, 4) && add_state(s) && add_state(s); }
+bool mpc_sample_lstm(mpc_sample *s) {
+    return s->variant < VARIANTS && add_weights(s, 4) && add_state(s) && add_state(s);
+}
 
 bool mpc_sample_gru(mpc_sample *s) {
     return s->variant < VARIANTS && add_weights(s, 3) &&

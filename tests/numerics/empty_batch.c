@@ -49,7 +49,8 @@ static void parameters_of_rowwise_ops_have_gradient_zero(void) {
         "  %v, %gm, %gr = group_norm(%x, %g, %b) {groups=1} : f32[0,5], f32[0,1], f32[0,1]\n"
         "  %dv, %dgg, %dgb = group_norm_grad(%x, %g, %gm, %gr, %dy) {groups=1} : f32[0,5], f32[5], f32[5]\n"
         "  %z = matmul(%x, %w) : f32[0,3]\n  %dw = matmul(%x, %dz) {ta=true} : f32[5,3]\n"
-        "  return(\"y\": %y, \"dg\": %dg, \"db\": %db, \"dq\": %dq, \"v\": %v, \"dgg\": %dgg, \"dgb\": %dgb, \"z\": %z, "
+        "  return(\"y\": %y, \"dg\": %dg, \"db\": %db, \"dq\": %dq, \"v\": %v, \"dgg\": %dgg, \"dgb\": %dgb, \"z\": "
+        "%z, "
         "\"dw\": %dw)\n}\n",
         "");
     if (r == NULL) return;
