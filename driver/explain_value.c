@@ -82,7 +82,10 @@ static void append_change(const mpc_session *s, const mpc_graph *g, mpc_node_id 
     const mpc_op *op = mpc_node_op(g, id);
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_format stored = mpc_stored_format(g, id);
-    if (n->op == MPC_OP_state)
+    if (n->op == MPC_OP_state && mpc_attr_format(g, n, "stored") != MPC_FMT_none)
+        mpc_str_printf(out, "weights = master in params: without a master it is stored in %s, and the update rounds to it (N73)",
+                       mpc_format_get(mpc_attr_format(g, n, "stored"))->name);
+    else if (n->op == MPC_OP_state)
         mpc_str_append(out, "nothing: states keep their format (N70); readers take a low copy that the update writes "
                             "(N75)");
     else if (!is_float(stored)) mpc_str_append(out, "nothing: integers and flags keep their type (N44)");

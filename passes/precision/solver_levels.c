@@ -1,6 +1,7 @@
 /* Apex's levels O0, O2 and O3 (O1 is a list, solver_published.c). O0: f32. O2: the model in the low format, its outputs
- * f32 for the loss, norms with f32 parameters and statistics, masters f32. O3: the loss low too and no masters, as far
- * as types allow: masters, moments, statistics and losses are f32 by type here, and the reason says so. */
+ * f32 for the loss, norms with f32 parameters and statistics, masters f32. O3: the loss low too, as far as types
+ * allow: moments, statistics and losses are f32 by type here, and the reason says so. That O3 has no masters isn't decided
+ * here: the front end sets `weights = none` under it. */
 #include "passes/precision/baseline.h"
 
 typedef enum level { LEVEL_O0, LEVEL_O2, LEVEL_O3 } level;
