@@ -1,6 +1,7 @@
-/* `load = "file.safetensors"` in params: what a selector names starts as the file has it, instead of being initialised. A
- * tensor is found by the parameter's path, or by what is left of the path behind the selector's fixed part, so that
- * "backbone.**" takes a file of the backbone alone. Parameters must all be there; statistics are taken where they are. */
+/* `load = "file.safetensors"` in params: what a selector names starts as the file has it, instead of being initialised.
+ * A tensor is found by the parameter's path, or by what is left of the path behind the selector's fixed part, so that
+ * "backbone.**" takes a file of the backbone alone. Parameters must all be there; statistics are taken where they are.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

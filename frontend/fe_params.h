@@ -6,13 +6,13 @@
 
 typedef struct fe_param_settings {
     const fe_init *init;
-    double decay, lr;          /* decay < 0: the optimizer's */
-    double ema;                /* 0: no average */
-    bool frozen, frozen_norm;  /* no update; and normalisation leaves its statistics alone */
-    uint32_t group;            /* of losses that train it; 0: all */
-    const char *weights;       /* master, stochastic, none */
-    const char *load;          /* a safetensors file; NULL: initialised */
-    const char *name_in_file;  /* besides its path: what is left of it behind the selector's fixed part */
+    double decay, lr;         /* decay < 0: the optimizer's */
+    double ema;               /* 0: no average */
+    bool frozen, frozen_norm; /* no update; and normalisation leaves its statistics alone */
+    uint32_t group;           /* of losses that train it; 0: all */
+    const char *weights;      /* master, stochastic, none */
+    const char *load;         /* a safetensors file; NULL: initialised */
+    const char *name_in_file; /* besides its path: what is left of it behind the selector's fixed part */
 } fe_param_settings;
 
 fe_param_settings fe_resolve_param(fe_elab *e, const char *path, const fe_init *init);

@@ -100,14 +100,16 @@ static void apply_entry(fe_elab *e, const fe_selector *s, const char *path, cons
     if (set_entry(e, s, path, entry, v, r)) return;
     fe_report report =
         fe_begin(e->d, MPC_SEV_ERROR, "E052", entry->kid[0]->span, "this is no value for `%s`", entry->text);
-    fe_help(&report, "init = normal(std = 0.02), decay = 0 or more, lr = 10 x, freeze = true, false or weights, ema = 0.999 "
-                     "(below 1), weights = master, stochastic or none, load = \"file.safetensors\"");
+    fe_help(&report,
+            "init = normal(std = 0.02), decay = 0 or more, lr = 10 x, freeze = true, false or weights, ema = 0.999 "
+            "(below 1), weights = master, stochastic or none, load = \"file.safetensors\"");
     fe_send(&report);
 }
 
 fe_param_settings fe_resolve_param(fe_elab *e, const char *path, const fe_init *init) {
     const mpc_train_config *t = &e->m->config;
-    fe_param_settings r = {.init = init, .decay = -1, .lr = 1, .ema = t->ema, .weights = t->weights, .name_in_file = ""};
+    fe_param_settings r = {
+        .init = init, .decay = -1, .lr = 1, .ema = t->ema, .weights = t->weights, .name_in_file = ""};
     for (size_t i = 0; i < e->m->freeze.count; i++) {
         fe_selector *s = &e->m->freeze.data[i];
         if (!mpc_glob_match(s->glob, path)) continue;

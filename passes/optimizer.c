@@ -29,7 +29,7 @@ const char *mpc_optimizer_path(mpc_optimizer *p, const mpc_update_parameter *q, 
 }
 
 mpc_value_id mpc_optimizer_like(mpc_optimizer *p, const mpc_update_parameter *q, const char *suffix, const char *skip,
-                                   const char *role) {
+                                const char *role) {
     const mpc_graph *g = p->rw.in;
     mpc_type_id type = mpc_type_with_format(g->ctx, g->values[mpc_result(q->state, 0)].type, MPC_FMT_f32);
     return mpc_rewrite_state(&p->rw, mpc_optimizer_path(p, q, suffix), type, skip, role, 0);
@@ -127,7 +127,8 @@ static void measure_norm(mpc_optimizer *p) {
     if (divides) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
 }
 
-/* By the norm, min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard` refuses.
+/* By the norm, min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard`
+ * refuses.
  */
 static void clip_by_norm(mpc_optimizer *p, double clip) {
     mpc_value_id ratio = mpc_build2(p->rw.b, MPC_OP_div, f32_const(p, clip), p->norm);
@@ -215,7 +216,9 @@ static mpc_status collect_parameters(mpc_optimizer *p, const mpc_graph *g, mpc_a
         if (name == NULL) continue;
         const mpc_node *state = master_of(g, states, name);
         if (state == NULL) status = MPC_FAILED;
-        else p->parameters[p->count++] = (mpc_update_parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
+        else
+            p->parameters[p->count++] =
+                (mpc_update_parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
     }
     mpc_map_destroy(states);
     return status;

@@ -26,8 +26,7 @@ void mpc_optimizer_set_rate(mpc_optimizer *p) {
     static const char *const numbers[] = {"warmup", "total", "final", "every", "factor"};
     mpc_attr_arg attrs[7] = {MPC_A_STR("kind", mpc_option_str(p->o, "schedule")),
                              MPC_A_FLOAT("rate", mpc_option_float(p->o, "lr"))};
-    for (uint32_t i = 0; i < 5; i++)
-        attrs[2 + i] = MPC_A_FLOAT(numbers[i], mpc_option_float(p->o, numbers[i]));
+    for (uint32_t i = 0; i < 5; i++) attrs[2 + i] = MPC_A_FLOAT(numbers[i], mpc_option_float(p->o, numbers[i]));
     mpc_builder_set_name(b, "lr");
     p->rate = mpc_build(b, MPC_OP_schedule, &p->applied, 1, attrs, 7);
 }
@@ -51,14 +50,12 @@ static mpc_attr_arg own_rate(const mpc_optimizer *p, const mpc_update_parameter 
 }
 
 static mpc_value_id update_adam(mpc_optimizer *p, const mpc_update_parameter *q, bool coupled) {
-    mpc_value_id m = mpc_optimizer_like(p, q, "m", "keep", "moment"), v = mpc_optimizer_like(p, q, "v", "keep", "moment");
+    mpc_value_id m = mpc_optimizer_like(p, q, "m", "keep", "moment"),
+                 v = mpc_optimizer_like(p, q, "v", "keep", "moment");
     mpc_value_id operands[6] = {q->value, q->gradient, m, v, p->rate, p->next_applied};
-    mpc_attr_arg attrs[6] = {number(p, "beta1"),
-                             number(p, "beta2"),
-                             number(p, "eps"),
-                             MPC_A_FLOAT("decay", decay_of(p, q)),
-                             own_rate(p, q),
-                             MPC_A_BOOL("coupled", coupled)};
+    mpc_attr_arg attrs[6] = {number(p, "beta1"), number(p, "beta2"),
+                             number(p, "eps"),   MPC_A_FLOAT("decay", decay_of(p, q)),
+                             own_rate(p, q),     MPC_A_BOOL("coupled", coupled)};
     mpc_builder_set_name(p->rw.b, mpc_optimizer_path(p, q, "new"));
     mpc_value_id result = mpc_build(p->rw.b, MPC_OP_adamw, operands, 6, attrs, 6);
     if (result == MPC_NONE) return MPC_NONE;

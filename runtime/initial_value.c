@@ -1,5 +1,5 @@
-/* Initial values: a function of seed, path and element, in double, rounded once to the state's format. What else the model
- * holds never changes them. */
+/* Initial values: a function of seed, path and element, in double, rounded once to the state's format. What else the
+ * model holds never changes them. */
 #include "runtime/initial_value.h"
 
 #include <math.h>
@@ -81,7 +81,8 @@ static void make_orthonormal(double *vectors, int64_t index, int64_t length) {
     for (int64_t i = 0; i < length && size > 0; i++) v[i] /= size;
 }
 
-/* As a matrix of the last axis and all others: rows or columns, whichever are fewer, are orthonormal, times the gain. */
+/* As a matrix of the last axis and all others: rows or columns, whichever are fewer, are orthonormal, times the gain.
+ */
 static bool init_orthogonal(const source *s) {
     const mpc_type *t = &s->e->type;
     int64_t n = mpc_type_elements(t), columns = t->rank ? t->dims[t->rank - 1] : 1, lines = n / columns;
