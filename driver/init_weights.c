@@ -1,6 +1,8 @@
 /* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
- * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word of
- * `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are here. */
+ * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word
+ * of
+ * `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are here.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,7 +134,8 @@ static void list_missing(mpc_session *s, init_lists *l) {
 /* The first missing name that a number in the file can't be taken for. */
 static bool numbers_differ(const init_lists *l, mpc_numbered *mine, mpc_numbered *other) {
     for (size_t i = 0; l->there && i < l->diff.missing.count; i++)
-        if (mpc_numbered_differs(mpc_str_cstr(&l->here), l->there, l->diff.missing.data[i].name, mine, other)) return true;
+        if (mpc_numbered_differs(mpc_str_cstr(&l->here), l->there, l->diff.missing.data[i].name, mine, other))
+            return true;
     return false;
 }
 

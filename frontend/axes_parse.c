@@ -1,6 +1,6 @@
-/* Reads the text of index notation. Words are axes and are separated by blanks, so that they may be longer than a letter:
- * "bh" is one axis, never two. Spans point into the text, so that the caret stands under the axis; where the text is no
- * literal, or has escapes, they are the whole argument. */
+/* Reads the text of index notation. Words are axes and are separated by blanks, so that they may be longer than a
+ * letter: "bh" is one axis, never two. Spans point into the text, so that the caret stands under the axis; where the
+ * text is no literal, or has escapes, they are the whole argument. */
 #include <string.h>
 
 #include "frontend/fe_axes.h"
@@ -185,7 +185,8 @@ uint32_t fe_find_axis(const fe_term *t, uint32_t axis) {
 
 fe_pattern *fe_parse_pattern(fe_call *c) {
     if (c->v[0].kind != FE_STRING) {
-        fe_error(c->e->d, "E014", fe_arg_span(c, 0), "%s begins with a text of axes: \"b t (h d) -> b t h d\"", c->fn->name);
+        fe_error(c->e->d, "E014", fe_arg_span(c, 0), "%s begins with a text of axes: \"b t (h d) -> b t h d\"",
+                 c->fn->name);
         return NULL;
     }
     fe_pattern *p = fe_alloc(c->e, sizeof *p);

@@ -1,6 +1,6 @@
 /* Sizes of the axes of a pattern: what the operands and the numbers given by name say, until nothing new follows. Two
- * sources that differ are an error with both of them. `...` and, in a data mapping, the batch become axes like the others
- * first, so the functions that move axes know nothing of either. */
+ * sources that differ are an error with both of them. `...` and, in a data mapping, the batch become axes like the
+ * others first, so the functions that move axes know nothing of either. */
 #include <string.h>
 
 #include "frontend/fe_axes.h"
@@ -47,7 +47,8 @@ bool fe_pattern_arguments(fe_call *c, fe_pattern *p, fe_value *operands, const f
             continue;
         }
         if (v.kind != FE_TENSOR) {
-            fe_error(c->e->d, "E014", arg->kid[0]->span, "%s works on tensors; this is %s", c->fn->name, fe_kind_name(v.kind));
+            fe_error(c->e->d, "E014", arg->kid[0]->span, "%s works on tensors; this is %s", c->fn->name,
+                     fe_kind_name(v.kind));
             return false;
         }
         if (count < FE_MAX_TERMS) {
@@ -57,9 +58,9 @@ bool fe_pattern_arguments(fe_call *c, fe_pattern *p, fe_value *operands, const f
         count++;
     }
     if (p->bad || count == p->in_count) return !p->bad;
-    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E028", p->at->span, "the pattern is for %u tensor%s, but %s %u",
-                           p->in_count, p->in_count == 1 ? "" : "s", count < p->in_count ? "there is only" : "there are",
-                           count);
+    fe_report r =
+        fe_begin(c->e->d, MPC_SEV_ERROR, "E028", p->at->span, "the pattern is for %u tensor%s, but %s %u", p->in_count,
+                 p->in_count == 1 ? "" : "s", count < p->in_count ? "there is only" : "there are", count);
     fe_help(&r, "one term for each tensor, with commas between them: \"i k, k j -> i j\"");
     fe_send(&r);
     return false;
@@ -163,14 +164,15 @@ static void set_size(fe_call *c, fe_pattern *p, uint32_t axis, int64_t size, mpc
     }
     if (a->size == size || p->bad) return;
     p->bad = true;
-    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", span, "the axis `%s` is %lld here and %lld elsewhere", a->word,
-                           (long long)size, (long long)a->size);
+    fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", span, "the axis `%s` is %lld here and %lld elsewhere",
+                           a->word, (long long)size, (long long)a->size);
     fe_second(&r, value, "%lld", (long long)size);
     if (a->sized.file) fe_second(&r, a->sized, "%lld", (long long)a->size);
     fe_send(&r);
 }
 
-static void does_not_divide(fe_call *c, fe_pattern *p, const fe_group *g, int64_t dim, int64_t known, const fe_ast *at) {
+static void does_not_divide(fe_call *c, fe_pattern *p, const fe_group *g, int64_t dim, int64_t known,
+                            const fe_ast *at) {
     p->bad = true;
     fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, known > 0 && dim % known ? "E022" : "E029", g->span,
                            known > 0 && dim % known ? "%lld can't be divided by %lld here"
@@ -217,8 +219,8 @@ static void report_open(fe_call *c, fe_pattern *p) {
     for (uint32_t i = 0; i < p->axis_count && !p->bad; i++) {
         if (p->axes[i].size >= 0) continue;
         p->bad = true;
-        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", p->axes[i].span, "the size of the axis `%s` is not known",
-                               p->axes[i].word);
+        fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", p->axes[i].span,
+                               "the size of the axis `%s` is not known", p->axes[i].word);
         fe_help(&r, "say it: %s(..., %s = 4)", c->fn->name, p->axes[i].word);
         fe_send(&r);
     }

@@ -1,6 +1,6 @@
-/* einsum, rearrange and reduce. All three become ordinary ops: an operand is taken apart by reshape, moved by transpose and
- * put together by reshape; einsum multiplies two operands at a time, by matmul where an axis is contracted. So autodiff,
- * precision and every device know nothing of the notation. */
+/* einsum, rearrange and reduce. All three become ordinary ops: an operand is taken apart by reshape, moved by transpose
+ * and put together by reshape; einsum multiplies two operands at a time, by matmul where an axis is contracted. So
+ * autodiff, precision and every device know nothing of the notation. */
 #include <string.h>
 
 #include "frontend/fe_axes.h"
@@ -166,8 +166,8 @@ static uint32_t list_dims(const fe_pattern *p, const axis_list *l, int64_t *dims
 static fe_value reshape(sum_state *s, fe_value v, uint32_t rank, const int64_t *dims) {
     if (v.kind != FE_TENSOR) return v;
     if (rank <= MPC_MAX_RANK) return fe_reshape(s->c->e, s->c->at, v, rank, dims);
-    fe_error(s->c->e->d, "E017", fe_arg_span(s->c, 0), "a product here would have %u axes; tensors have at most %d", rank,
-             MPC_MAX_RANK);
+    fe_error(s->c->e->d, "E017", fe_arg_span(s->c, 0), "a product here would have %u axes; tensors have at most %d",
+             rank, MPC_MAX_RANK);
     return FE_POISONED;
 }
 
@@ -196,7 +196,8 @@ static fe_labelled multiply(sum_state *s, const fe_labelled *x, const fe_labelle
     return out;
 }
 
-/* One operand as a stack of matrices: batch axes, then rows and columns of one axis each. `flat`: rows keep their axes. */
+/* One operand as a stack of matrices: batch axes, then rows and columns of one axis each. `flat`: rows keep their axes.
+ */
 static fe_value as_matrices(sum_state *s, const fe_labelled *x, const axis_list *batch, const axis_list *rows,
                             const axis_list *columns, bool flat) {
     axis_list order = *batch;
@@ -212,7 +213,8 @@ static fe_value as_matrices(sum_state *s, const fe_labelled *x, const axis_list 
     return reshape(s, fe_axes_order(s->c, *x, order.axes, NULL).v, rank, dims);
 }
 
-static fe_labelled contract(sum_state *s, const fe_labelled *x, const fe_labelled *y, const product *r, const char *name) {
+static fe_labelled contract(sum_state *s, const fe_labelled *x, const fe_labelled *y, const product *r,
+                            const char *name) {
     bool flat = r->batch.count == 0;
     fe_value a = as_matrices(s, x, &r->batch, &r->left, &r->inner, flat);
     fe_value b = as_matrices(s, y, &r->batch, &r->inner, &r->right, false);

@@ -55,8 +55,8 @@ fe_value fe_fn_group_norm(fe_call *c) {
     const fe_init *scale = fe_arg_init(c, 3, &ones);
     if (c->bad || !channels_of(c, x, &size)) return FE_POISONED;
     if (groups < 1 || size % groups) {
-        fe_error(c->e->d, "E022", fe_arg_span(c, 1), "%lld channels can't be divided into %lld groups",
-                 (long long)size, (long long)groups);
+        fe_error(c->e->d, "E022", fe_arg_span(c, 1), "%lld channels can't be divided into %lld groups", (long long)size,
+                 (long long)groups);
         return FE_POISONED;
     }
     fe_op o = fe_op_begin(c->e, c->at, MPC_OP_group_norm, c->name);

@@ -284,7 +284,8 @@ static void check_agreement(fe_elab *e, const fe_agreement *a) {
         return;
     }
     if (count > 1) return;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E045", a->span, "`%s` is one value: there is nothing to agree with", a->globs);
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E045", a->span, "`%s` is one value: there is nothing to agree with", a->globs);
     fe_help(&r, "agree = [\"first\", \"second\"]");
     fe_send(&r);
 }
@@ -303,7 +304,8 @@ void fe_check_selectors(fe_elab *e) {
     for (size_t i = 0; i < m->params.count; i++) {
         const fe_selector *s = &m->params.data[i];
         if (s->matched) continue;
-        if (line_matches(m, s)) fe_warning(e->d, "W108", s->span, "`%s` matches no parameter; others of its line do", s->glob);
+        if (line_matches(m, s))
+            fe_warning(e->d, "W108", s->span, "`%s` matches no parameter; others of its line do", s->glob);
         else report_selector(e, s, "parameter", false);
     }
     for (size_t i = 0; i < m->freeze.count; i++)

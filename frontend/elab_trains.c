@@ -1,6 +1,6 @@
 /* `loss d = ... trains "disc.**"`: which loss moves which parameter. Losses with the same selectors form a group; a
- * parameter belongs to exactly one group, whose gradient alone it gets. All selectors stand in the text of the model, so
- * they are read before anything is elaborated and a parameter knows its group when it is made. */
+ * parameter belongs to exactly one group, whose gradient alone it gets. All selectors stand in the text of the model,
+ * so they are read before anything is elaborated and a parameter knows its group when it is made. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -43,7 +43,8 @@ static void report_two(fe_elab *e, const char *path, mpc_span span, const fe_cla
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E055", b->glob->span, "two losses train the parameter `%s`", path);
     fe_second(&r, a->glob->span, "the other one");
     fe_note(&r, span, "it is made here");
-    fe_help(&r, "its gradient can come from one of them; losses with the same selectors are added: trains \"%s\" for both",
+    fe_help(&r,
+            "its gradient can come from one of them; losses with the same selectors are added: trains \"%s\" for both",
             a->glob->text);
     fe_send(&r);
 }
@@ -52,7 +53,8 @@ static void report_none(fe_elab *e, const char *path, mpc_span span) {
     const fe_claim *first = &e->claims.data[0];
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E055", span, "no loss trains the parameter `%s`", path);
     fe_second(&r, first->glob->span, "losses say here what they train");
-    fe_help(&r, "trains \"%s\", \"%s\"; or freeze it: params { \"%s\" { freeze = true } }", first->glob->text, path, path);
+    fe_help(&r, "trains \"%s\", \"%s\"; or freeze it: params { \"%s\" { freeze = true } }", first->glob->text, path,
+            path);
     fe_send(&r);
 }
 

@@ -1,5 +1,5 @@
-/* Index notation, `"b t (h d) -> b t h d"`: the text as terms of named axes, and their sizes. Used by einsum, rearrange and
- * reduce. A pattern belongs to one call and lives in the elaboration's arena. */
+/* Index notation, `"b t (h d) -> b t h d"`: the text as terms of named axes, and their sizes. Used by einsum, rearrange
+ * and reduce. A pattern belongs to one call and lives in the elaboration's arena. */
 #ifndef MPC_FRONTEND_FE_AXES_H
 #define MPC_FRONTEND_FE_AXES_H
 

@@ -85,11 +85,12 @@ static bool store_share(mpc_model *m, const fe_train_key *k, const fe_setting *s
     return ok;
 }
 
-/* auto: no masters under the level O3, as Apex has it, else masters. `solver` was read before. */
+/* auto: no masters under the level O3, as Apex has it, else masters. `solver` was read before; NULL: it was no word. */
 static bool store_weights(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     if (!store_word(m, k, s, out)) return false;
+    const char *solver = m->config.solver;
     if (strcmp(*(const char **)out, "auto") == 0)
-        *(const char **)out = strcmp(m->config.solver, "O3") == 0 ? "none" : "master";
+        *(const char **)out = solver && strcmp(solver, "O3") == 0 ? "none" : "master";
     return true;
 }
 

@@ -1,8 +1,8 @@
 /* Reverse-mode autodiff. The forward graph is copied, then its nodes are walked backwards once: a node whose result has
  * a gradient and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value
  * gets its gradient only when its producer is reached, because only then all its readers have contributed; until then
- * contributions are kept in a list. Where losses say what they train there is one such walk for each group of losses, all
- * from the same forward part and the same seed. */
+ * contributions are kept in a list. Where losses say what they train there is one such walk for each group of losses,
+ * all from the same forward part and the same seed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ typedef struct backward {
     uint32_t value_count; /* of the forward part */
     int64_t group;        /* of losses, that this walk is for; 0: all parameters, from output `loss` */
     mpc_value_id seed;    /* loss.seed, shared by all walks; MPC_NONE: not built yet */
-    bool each; /* every float value gets its gradient, as an output: inputs and frozen states, too */
+    bool each;            /* every float value gets its gradient, as an output: inputs and frozen states, too */
 } backward;
 
 static bool is_trainable(const mpc_graph *g, const mpc_node *n) {

@@ -164,7 +164,8 @@ static void append_mapping(mpc_str *out, const mpc_numbered *n) {
     const char *dot = n->name + n->length;
     while (dot > n->name && dot[-1] != '.') dot--;
     mpc_str_printf(out, "'%.*s.*=%.*s{", (int)n->length, n->name, (int)(dot - n->name), n->name);
-    for (uint64_t i = 0; i < n->count && i < 4; i++) mpc_str_printf(out, "%s%s", i ? "," : "", i < 3 ? words[i] : "...");
+    for (uint64_t i = 0; i < n->count && i < 4; i++)
+        mpc_str_printf(out, "%s%s", i ? "," : "", i < 3 ? words[i] : "...");
     mpc_str_append(out, "}'");
 }
 
@@ -172,10 +173,9 @@ mpc_status mpc_diff_report_numbered(const mpc_checkpoint_diff *d, const mpc_numb
                                     const mpc_sink *sink) {
     if (d->failed) return mpc_error(sink, "E901", "out of memory");
     mpc_str message = {0}, help = {0};
-    mpc_str_printf(&message,
-                   "%llu calls are numbered under `%.*s` in this model, %llu in %s: numbers don't say which is which",
-                   (unsigned long long)here->count, (int)here->length, here->name, (unsigned long long)there->count,
-                   d->place);
+    mpc_str_printf(
+        &message, "%llu calls are numbered under `%.*s` in this model, %llu in %s: numbers don't say which is which",
+        (unsigned long long)here->count, (int)here->length, here->name, (unsigned long long)there->count, d->place);
     size_t width = longest_name(d);
     append_list(&message, &d->missing, "here", width);
     append_list(&message, &d->unused, "there", width);

@@ -162,8 +162,8 @@ static mpc_status copy_states(const loader *l) {
         mpc_store_take(e, t);
     }
     if (without_master)
-        mpc_warn(l->sink, "W173", (mpc_span){0}, "%s has no masters: parameters start from the rounded values that it holds",
-                 l->place);
+        mpc_warn(l->sink, "W173", (mpc_span){0},
+                 "%s has no masters: parameters start from the rounded values that it holds", l->place);
     return mpc_store_derive(l->store);
 }
 

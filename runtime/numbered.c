@@ -1,5 +1,5 @@
-/* Numbered names of a store, and their comparison with those of a file. A name with a number in one of the two only is no
- * concern of this file: it can't be mistaken for another one, since the names differ. */
+/* Numbered names of a store, and their comparison with those of a file. A name with a number in one of the two only is
+ * no concern of this file: it can't be mistaken for another one, since the names differ. */
 #include "runtime/numbered.h"
 
 #include <stdlib.h>
@@ -37,7 +37,8 @@ static bool add_new(mpc_map *seen, const char *list, mpc_str *out) {
 mpc_status mpc_numbered_list(mpc_store *store, mpc_str *out) {
     mpc_map *seen = mpc_map_create();
     bool ok = seen != NULL;
-    for (uint32_t i = 0; ok && i < mpc_store_count(store); i++) ok = add_new(seen, mpc_store_at(store, i)->numbered, out);
+    for (uint32_t i = 0; ok && i < mpc_store_count(store); i++)
+        ok = add_new(seen, mpc_store_at(store, i)->numbered, out);
     mpc_map_destroy(seen);
     return ok && !out->failed ? MPC_OK : MPC_NO_MEMORY;
 }

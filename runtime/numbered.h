@@ -1,5 +1,5 @@
-/* Names that only a number tells apart, "linear.0.weight" and "linear.1.weight": a checkpoint records how many there were, so
- * that one made with another count isn't loaded under numbers that mean something else. A list has the form
+/* Names that only a number tells apart, "linear.0.weight" and "linear.1.weight": a checkpoint records how many there
+ * were, so that one made with another count isn't loaded under numbers that mean something else. A list has the form
  * "attend.linear=3 body.conv2d=2". */
 #ifndef MPC_RUNTIME_NUMBERED_H
 #define MPC_RUNTIME_NUMBERED_H

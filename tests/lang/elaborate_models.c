@@ -1,5 +1,5 @@
-/* The models that the language was made for, tests/lang/models: each becomes a graph for training and evaluation, of two
- * batch sizes, with the same states in both, and has gradients. */
+/* The models that the language was made for, tests/lang/models: each becomes a graph for training and evaluation, of
+ * two batch sizes, with the same states in both, and has gradients. */
 #include <dirent.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* einsum, rearrange and reduce against loops over all values of all axes, for random patterns: values and, since an einsum is
- * linear in each operand, gradients too. Everything is f64, so equal up to the order of sums. */
+/* einsum, rearrange and reduce against loops over all values of all axes, for random patterns: values and, since an
+ * einsum is linear in each operand, gradients too. Everything is f64, so equal up to the order of sums. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -191,8 +191,8 @@ static double *loop_extreme(const example *x, double sign) {
 
 /* --- comparison --- */
 
-static void compare(const char *text, const mpc_graph *g, const mpc_tensor *values, const char *output, double *expected,
-                    int64_t n, double scale) {
+static void compare(const char *text, const mpc_graph *g, const mpc_tensor *values, const char *output,
+                    double *expected, int64_t n, double scale) {
     mpc_value_id id = mpc_graph_find_output(g, output);
     const mpc_tensor *t = id == MPC_NONE ? NULL : &values[id];
     CHECK_MSG(t && mpc_type_elements(&t->type) == n, "%s: size of %s", text, output);

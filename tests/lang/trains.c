@@ -1,5 +1,5 @@
-/* `trains`: the gradient of each parameter is that of the losses that train it and of no other, all at the same parameters;
- * equal to those of models in which the other parameters are frozen and the other losses left out. */
+/* `trains`: the gradient of each parameter is that of the losses that train it and of no other, all at the same
+ * parameters; equal to those of models in which the other parameters are frozen and the other losses left out. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -35,13 +35,14 @@ typedef struct step {
 static step run(const char *losses, const char *params) {
     step t = {0};
     mpc_str text = {0};
-    mpc_str_printf(&text,
-                   "block generator(z) { return tanh(linear(relu(linear(z, 8) as fc1), 6) as fc2) }\n"
-                   "block critic(x) { return linear(leaky_relu(layer_norm(linear(x, 8) as fc1) as norm, 0.2), 1) as fc2 }\n"
-                   "model gan(image: f32[batch, 6], noise: f32[batch, 4], real: bool[batch]) {\n"
-                   "    gen = generator(_)\n    disc = critic(_)\n    fake = gen(noise)\n"
-                   "    real_score = disc(image)[:, 0]\n    fake_score = disc(fake)[:, 0]\n%s\n}\nparams {\n%s\n}\n",
-                   losses, params);
+    mpc_str_printf(
+        &text,
+        "block generator(z) { return tanh(linear(relu(linear(z, 8) as fc1), 6) as fc2) }\n"
+        "block critic(x) { return linear(leaky_relu(layer_norm(linear(x, 8) as fc1) as norm, 0.2), 1) as fc2 }\n"
+        "model gan(image: f32[batch, 6], noise: f32[batch, 4], real: bool[batch]) {\n"
+        "    gen = generator(_)\n    disc = critic(_)\n    fake = gen(noise)\n"
+        "    real_score = disc(image)[:, 0]\n    fake_score = disc(fake)[:, 0]\n%s\n}\nparams {\n%s\n}\n",
+        losses, params);
     open_text(&t.s, "trains.mpg", mpc_str_cstr(&text), NULL, 0);
     mpc_passes_register(t.s.ctx);
     mpc_graph *forward = elaborate(&t.s, MPC_PHASE_TRAIN, BATCH);
@@ -107,13 +108,15 @@ static unsigned gradients(const step *t) {
 
 static void two_losses(void) {
     step both = run(CRITIC "  trains \"disc.**\"\n" GENERATOR "  trains \"gen.**\"", "");
-    step critic = run(CRITIC, "\"gen.**\" { freeze = true }"), generator = run(GENERATOR, "\"disc.**\" { freeze = true }");
+    step critic = run(CRITIC, "\"gen.**\" { freeze = true }"),
+         generator = run(GENERATOR, "\"disc.**\" { freeze = true }");
     CHECK(same_gradients(&both, &critic) == 6 && same_gradients(&both, &generator) == 4 && gradients(&both) == 10);
     CHECK_MSG(both.g && count_op(both.g, MPC_OP_linear) == count_op(critic.g, MPC_OP_linear),
               "one forward part for both walks");
     const mpc_tensor *total = output(&both, "loss"), *d = output(&critic, "loss"), *g = output(&generator, "loss");
     CHECK(total && d && g && fabs(total->data[0] - d->data[0] - g->data[0]) < 1e-6);
-    const mpc_tensor *counts[] = {output(&both, "group.1.count"), output(&both, "group.2.count"), output(&generator, "count")};
+    const mpc_tensor *counts[] = {output(&both, "group.1.count"), output(&both, "group.2.count"),
+                                  output(&generator, "count")};
     CHECK(counts[0] && counts[1] && counts[0]->data[0] == BATCH && counts[1]->data[0] == counts[2]->data[0]);
     end(&both);
     end(&critic);
@@ -124,7 +127,8 @@ static void two_losses(void) {
 static void added_losses(void) {
     static const char *const more = "    loss r = mean(abs(fake - image))";
     char two[512], one[512];
-    snprintf(two, sizeof two, "%s trains \"disc.**\"\n%s trains \"gen.**\"\n%s trains \"gen.**\"", CRITIC, GENERATOR, more);
+    snprintf(two, sizeof two, "%s trains \"disc.**\"\n%s trains \"gen.**\"\n%s trains \"gen.**\"", CRITIC, GENERATOR,
+             more);
     snprintf(one, sizeof one, "%s\n%s", GENERATOR, more);
     step both = run(two, ""), generator = run(one, "\"disc.**\" { freeze = true }");
     CHECK(same_gradients(&both, &generator) == 4 && gradients(&both) == 10);
@@ -134,7 +138,8 @@ static void added_losses(void) {
 
 /* A frozen parameter needs no loss; the name of the group stands on the state. */
 static void frozen(void) {
-    step t = run(CRITIC "  trains \"disc.fc*.*\"\n" GENERATOR "  trains \"gen.**\"", "\"disc.norm.*\" { freeze = true }");
+    step t =
+        run(CRITIC "  trains \"disc.fc*.*\"\n" GENERATOR "  trains \"gen.**\"", "\"disc.norm.*\" { freeze = true }");
     CHECK(gradients(&t) == 8);
     const mpc_node *gen = find_state(t.g, "gen.fc1.weight"), *disc = find_state(t.g, "disc.fc1.weight"),
                    *norm = find_state(t.g, "disc.norm.weight");

@@ -76,8 +76,8 @@ static void n61_flush_ends_a_window(void) {
     sim_destroy(s);
 }
 
-/* Groups of losses (`trains`): each parameter gets the gradient of its own group only, and counts what counted there. The
- * loss of v reads w too. With clipping the norm is that of both. */
+/* Groups of losses (`trains`): each parameter gets the gradient of its own group only, and counts what counted there.
+ * The loss of v reads w too. With clipping the norm is that of both. */
 static void n61_groups_count_their_own(void) {
     static const char text[] =
         "mpir 1\ngraph @step(%x: f32[4], %m: bool[4]) {\n"
@@ -88,8 +88,9 @@ static void n61_groups_count_their_own(void) {
         "  %loss = add(%one, %two) : f32[]\n"
         "  return(\"loss\": %loss, \"count\": %n, \"group.1\": %one, \"group.1.count\": %n, \"group.2\": %two, "
         "\"group.2.count\": %k)\n}\n";
-    static const char options[] = "@train{optimizer.kind=sgd optimizer.lr=0.1 optimizer.accumulate=2 optimizer.nominal=4 "
-                                  "%s autocast.format=%s}";
+    static const char options[] =
+        "@train{optimizer.kind=sgd optimizer.lr=0.1 optimizer.accumulate=2 optimizer.nominal=4 "
+        "%s autocast.format=%s}";
     for (int kind = 0; kind < 2; kind++) {
         char pipeline[256];
         snprintf(pipeline, sizeof pipeline, options, kind ? "optimizer.clip=0.5 loss-scale.mode=dynamic" : "",
@@ -106,7 +107,8 @@ static void n61_groups_count_their_own(void) {
         CHECK_MSG(fabs(sim_state(s, "w", 0) - (0.25 - 0.1 * factor * w)) < 1e-6, "%.9g", sim_state(s, "w", 0));
         CHECK_MSG(fabs(sim_state(s, "v", 0) - (0.5 - 0.1 * factor * v)) < 1e-6, "%.9g", sim_state(s, "v", 0));
         CHECK_MSG(fabs(sim_output(s, "grad_norm") - norm) < 1e-5, "%.9g", sim_output(s, "grad_norm"));
-        CHECK(sim_state(s, "window.count.1", 0) == 0 && sim_state(s, "w/acc", 0) == 0 && sim_state(s, "step.applied", 0) == 1);
+        CHECK(sim_state(s, "window.count.1", 0) == 0 && sim_state(s, "w/acc", 0) == 0 &&
+              sim_state(s, "step.applied", 0) == 1);
         sim_destroy(s);
     }
 }
