@@ -87,7 +87,9 @@ mpc_status mpc_sensitivity_charge(const mpc_plan *p, const mpc_sensitivity *s, m
     return MPC_OK;
 }
 
-/* The cheapest assignment at this price. It is the plan's afterwards, with the priced charges. */
+/* The cheapest assignment at this price. It is the plan's afterwards, with the priced charges. Whatever keeps the budget costs at this price at most its
+ * seconds and price times what is allowed, and no less than the assignment found: hence the bound. Charges count in it as they were capped for the cut; with
+ * the true ones of the assignment found it would be no bound. */
 static mpc_status solve(dial *d, double price, mpc_plan_choices *choices, mpc_solution *solution, point *out) {
     scale(d->p->g, &d->variance, price, d->most > 0 ? d->most : HUGE_VAL, &d->priced);
     charge(d->c, &d->priced);
@@ -98,7 +100,7 @@ static mpc_status solve(dial *d, double price, mpc_plan_choices *choices, mpc_so
     *out = (point){.price = price, .seconds = cost.seconds - cost.deviation, .variance = cost.deviation};
     charge(d->c, &d->priced);
     d->rounds++;
-    d->bound = fmax(d->bound, out->seconds + price * (out->variance - d->allowed));
+    d->bound = fmax(d->bound, mpc_plan_price(d->p, d->c).seconds - price * d->allowed);
     return MPC_OK;
 }
 
