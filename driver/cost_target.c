@@ -12,7 +12,8 @@
 const char *mpc_cost_target_of_cpu(void) {
     const char *features = mpc_cpu_features();
     if (strstr(features, "amx")) return "cpu-amx";
-    if (strstr(features, "bf16")) return "cpu-avx512bf16";
+    /* Measured on Intel's processors without the matrix unit: a bf16 product takes 1.2 to 1.9 times as long as one of f32. */
+    if (strstr(features, "bf16") && !mpc_cpu_is_intel()) return "cpu-avx512bf16";
     return strstr(features, "avx512") ? "cpu-avx512" : "cpu-plain";
 }
 

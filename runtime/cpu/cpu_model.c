@@ -61,3 +61,11 @@ const char *mpc_cpu_features(void) {
 #endif
     return "baseline";
 }
+
+bool mpc_cpu_is_intel(void) {
+    mpc_str description = {0};
+    read_description(&description);
+    bool found = strstr(mpc_str_cstr(&description), "GenuineIntel") != NULL;
+    mpc_str_free(&description);
+    return found;
+}

@@ -2,6 +2,7 @@
 #ifndef MPC_RUNTIME_CPU_MODEL_H
 #define MPC_RUNTIME_CPU_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/str.h"
@@ -12,5 +13,7 @@ void mpc_cpu_name(mpc_str *out);
 uint64_t mpc_cpu_key(void);
 /* The widest relevant instruction set: "avx512_bf16+amx", "avx512", "avx2", "baseline". */
 const char *mpc_cpu_features(void);
+/* By its vendor's own words. */
+bool mpc_cpu_is_intel(void);
 
 #endif
