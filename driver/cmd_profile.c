@@ -104,7 +104,7 @@ static bool profile(mpc_session *s) {
     mpc_step *step = mpc_step_create(s, MPC_PHASE_TRAIN, batch);
     watch w = {.seen = mpc_observations_create()};
     if (!w.seen) mpc_error(s->sink, "E901", "out of memory");
-    bool ok = step && w.seen && mpc_store_init(s->store, s->train->seed) == MPC_OK && mpc_standardize(s, s->store, d) &&
+    bool ok = step && w.seen && mpc_session_start_states(s, s->store) && mpc_standardize(s, s->store, d) &&
               mpc_step_bind(step, d) && run_steps(s, step, d, steps_wanted(s), &w) && write_profile(s, w.seen);
     mpc_observations_destroy(w.seen);
     mpc_step_destroy(step);

@@ -6,7 +6,7 @@
 
 static bool start_fresh(mpc_trainer *t) {
     mpc_session *s = t->session;
-    if (!mpc_load_parts(s) || (s->cli->options->init && !mpc_init_weights(s))) return false;
+    if (s->cli->options->init && !mpc_init_weights(s)) return false;
     return mpc_run_folder_create(&t->folder, s) && mpc_run_folder_describe(&t->folder, s) &&
            mpc_session_save_choices(s, t->folder.path.data) &&
            mpc_log_open(&t->log, t->folder.log.data, -1, s->sink) == MPC_OK;

@@ -69,7 +69,7 @@ static bool may_be_missing(const mpc_options *o, const char *name) {
 
 typedef struct init_lists {
     mpc_str fresh, unused; /* for the report of success */
-    uint32_t loaded, fresh_count, unused_count;
+    uint32_t loaded, fresh_count, unused_count, rounded; /* rounded: 16-bit in the file, f32 here */
     mpc_checkpoint_diff diff;
     bool *filled;      /* by store entry */
     mpc_str here;      /* numbered names of the model, */
@@ -95,6 +95,7 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
             mpc_diff_missing(&l->diff, e->name, &e->type, &t->type);
             return;
         }
+        l->rounded += mpc_type_bytes(&t->type) < mpc_type_bytes(&e->type);
         mpc_store_take(e, t);
         l->loaded++;
         return;
@@ -145,6 +146,9 @@ static bool judge_lists(mpc_session *s, init_lists *l) {
     if (numbers_differ(l, &mine, &other)) return mpc_diff_report_numbered(&l->diff, &mine, &other, s->sink) == MPC_OK;
     if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
     fprintf(stderr, "%u parameters from %s\n", l->loaded, l->diff.place);
+    if (l->rounded)
+        mpc_warn(s->sink, "W173", (mpc_span){0}, "%s has no masters: %u parameters start from the rounded values that it holds",
+                 l->diff.place, l->rounded);
     if (l->fresh_count) fprintf(stderr, "new:%s\n", mpc_str_cstr(&l->fresh));
     if (l->unused_count) fprintf(stderr, "not used:%s\n", mpc_str_cstr(&l->unused));
     return true;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "driver/trainer.h"
+#include "driver/session.h"
 #include "runtime/checkpoint.h"
 
 static const mpc_tensor_view *find_tensor(const mpc_safetensors *file, const mpc_store_entry *e) {
@@ -34,12 +34,12 @@ static bool refuse(const mpc_session *s, const mpc_store_entry *e, const mpc_ten
 }
 
 /* Everything that one file is named for. */
-static bool load_file(mpc_session *s, const char *path) {
+static bool load_file(const mpc_session *s, mpc_store *store, const char *path) {
     mpc_safetensors *file = mpc_safetensors_read(path, s->sink);
     uint32_t loaded = 0;
     bool ok = file != NULL;
-    for (uint32_t i = 0; file && i < mpc_store_count(s->store); i++) {
-        mpc_store_entry *e = mpc_store_at(s->store, i);
+    for (uint32_t i = 0; file && i < mpc_store_count(store); i++) {
+        mpc_store_entry *e = mpc_store_at(store, i);
         if (e->derived != MPC_FMT_none || strcmp(e->path, path) != 0) continue;
         const mpc_tensor_view *t = find_tensor(file, e);
         bool fits = t && mpc_store_takes(e, t);
@@ -52,22 +52,26 @@ static bool load_file(mpc_session *s, const char *path) {
     return ok;
 }
 
-static bool seen_before(mpc_session *s, uint32_t index) {
-    const char *path = mpc_store_at(s->store, index)->path;
+static bool seen_before(mpc_store *store, uint32_t index) {
+    const char *path = mpc_store_at(store, index)->path;
     for (uint32_t i = 0; i < index; i++)
-        if (strcmp(mpc_store_at(s->store, i)->path, path) == 0) return true;
+        if (strcmp(mpc_store_at(store, i)->path, path) == 0) return true;
     return false;
 }
 
-bool mpc_load_parts(mpc_session *s) {
+bool mpc_session_start_states(const mpc_session *s, mpc_store *store) {
+    if (mpc_store_init(store, s->train->seed) != MPC_OK) {
+        mpc_error(s->sink, "E901", "not enough memory for the states of the model");
+        return false;
+    }
     bool ok = true, some = false;
-    for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
-        const mpc_store_entry *e = mpc_store_at(s->store, i);
-        if (!*e->path || e->derived != MPC_FMT_none || seen_before(s, i)) continue;
+    for (uint32_t i = 0; i < mpc_store_count(store); i++) {
+        const mpc_store_entry *e = mpc_store_at(store, i);
+        if (!*e->path || e->derived != MPC_FMT_none || seen_before(store, i)) continue;
         some = true;
-        ok = load_file(s, e->path) && ok;
+        ok = load_file(s, store, e->path) && ok;
     }
     if (!some || !ok) return ok;
-    mpc_store_restart_averages(s->store);
-    return mpc_store_derive(s->store) == MPC_OK;
+    mpc_store_restart_averages(store);
+    return mpc_store_derive(store) == MPC_OK;
 }

@@ -99,7 +99,7 @@ bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out
     probe.device = MPC_DEVICE_REF;
     probe.keep_composites = probe.each_gradient = true;
     mpc_step *step = probe.assignment ? mpc_step_create(&probe, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
-    bool ok = step && mpc_store_init(probe.store, s->train->seed) == MPC_OK && mpc_standardize(s, probe.store, d) &&
+    bool ok = step && mpc_session_start_states(s, probe.store) && mpc_standardize(s, probe.store, d) &&
               mpc_step_bind(step, d) && measure_steps(step, d, out);
     mpc_step_destroy(step);
     mpc_store_destroy(probe.store);
@@ -152,8 +152,8 @@ bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, dou
     int64_t batch = batch_of(s, d);
     mpc_step *wide = f32.assignment ? mpc_step_create(&f32, MPC_PHASE_TRAIN, batch) : NULL;
     mpc_step *low = wide ? mpc_step_create(&own, MPC_PHASE_TRAIN, batch) : NULL;
-    bool ok = low && mpc_store_init(f32.store, s->train->seed) == MPC_OK &&
-              mpc_store_init(own.store, s->train->seed) == MPC_OK && mpc_standardize(s, f32.store, d) &&
+    bool ok = low && mpc_session_start_states(s, f32.store) &&
+              mpc_session_start_states(s, own.store) && mpc_standardize(s, f32.store, d) &&
               mpc_standardize(s, own.store, d) && mpc_step_bind(wide, d) && mpc_step_bind(low, d) &&
               compare_steps(wide, low, d, batches, deviation);
     mpc_step_destroy(low);

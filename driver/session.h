@@ -135,6 +135,8 @@ uint32_t mpc_step_output(const mpc_step *step, const char *name); /* MPC_NONE: n
 /* Scalar outputs as numbers; `fallback` when index is MPC_NONE. */
 double mpc_step_scalar(mpc_step *step, uint32_t index, double fallback);
 
+/* Initial values of all states of a training: by seed and path, and for `load` in params from files (load_parts.c). */
+bool mpc_session_start_states(const mpc_session *s, mpc_store *store);
 /* Parameters of the store, and their elements. */
 void mpc_session_count_parameters(mpc_session *s, uint64_t *tensors, uint64_t *elements);
 

@@ -61,7 +61,8 @@ static bool prepare_steps(mpc_trainer *t) {
     mpc_runner *nominal =
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal || !mpc_profile_check(t)) return false;
-    if (mpc_store_init(s->store, s->train->seed) != MPC_OK) return false;
+    bool started = resumed ? mpc_store_init(s->store, s->train->seed) == MPC_OK : mpc_session_start_states(s, s->store);
+    if (!started) return false;
     if (!resumed && !mpc_standardize(s, s->store, t->data[MPC_SPLIT_TRAIN])) return false;
     for (int i = 0; i <= MPC_SPLIT_TEST; i++)
         if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;

@@ -78,8 +78,6 @@ bool mpc_profile_begin(mpc_trainer *t, const mpc_batch *batch);
 /* ---- train_checkpoint.c ---- */
 bool mpc_trainer_save(mpc_trainer *t, bool is_best);
 bool mpc_trainer_resume(mpc_trainer *t);
-/* `load` of params: parameters and statistics from files, by name and shape (load_parts.c). */
-bool mpc_load_parts(mpc_session *s);
 /* Parameters by name from --init (init_weights.c). */
 bool mpc_init_weights(mpc_session *s);
 /* Weights of the checkpoint folder `path`, found by --from, for eval and predict. */
