@@ -111,6 +111,7 @@ static void wrong_rank(fe_call *c, fe_pattern *p, uint32_t i, fe_value v, const 
     fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", t->span, "`%s` names %u ax%s, but %s has %u",
                            fe_source_text(c->e->m, t->span), t->group_count, t->group_count == 1 ? "is" : "es",
                            fe_source_text(c->e->m, at->span), fe_type(v)->rank - fe_lead(c->e, v));
+    fe_label(&r, "%u", t->group_count);
     fe_second(&r, at->span, "%s", fe_shape_text(c->e, v));
     fe_help(&r, "`...` stands for any number of axes");
     fe_send(&r);
@@ -166,18 +167,35 @@ static void set_size(fe_call *c, fe_pattern *p, uint32_t axis, int64_t size, mpc
     p->bad = true;
     fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, "E029", span, "the axis `%s` is %lld here and %lld elsewhere",
                            a->word, (long long)size, (long long)a->size);
+    fe_label(&r, "%s", a->word);
     fe_second(&r, value, "%lld", (long long)size);
     if (a->sized.file) fe_second(&r, a->sized, "%lld", (long long)a->size);
     fe_send(&r);
 }
 
-static void does_not_divide(fe_call *c, fe_pattern *p, const fe_group *g, int64_t dim, int64_t known,
+/* "h = 12, d = 8": the parts whose size is known. */
+static const char *known_parts(fe_call *c, const fe_pattern *p, const fe_term *t, const fe_group *g) {
+    const char *text = "";
+    for (uint32_t k = 0; k < g->count; k++) {
+        const fe_axis *a = &p->axes[t->axes[g->first + k]];
+        if (a->size >= 0) text = fe_format(c->e, "%s%s%s = %lld", text, *text ? ", " : "", a->word, (long long)a->size);
+    }
+    return text;
+}
+
+static void does_not_divide(fe_call *c, fe_pattern *p, const fe_term *t, const fe_group *g, int64_t dim,
                             const fe_ast *at) {
+    int64_t known = 1;
+    for (uint32_t k = 0; k < g->count; k++) {
+        const fe_axis *a = &p->axes[t->axes[g->first + k]];
+        if (a->size >= 0 && __builtin_mul_overflow(known, a->size, &known)) known = INT64_MAX;
+    }
     p->bad = true;
     fe_report r = fe_begin(c->e->d, MPC_SEV_ERROR, known > 0 && dim % known ? "E022" : "E029", g->span,
                            known > 0 && dim % known ? "%lld can't be divided by %lld here"
                                                     : "this axis is %lld, but its parts make %lld",
                            (long long)dim, (long long)known);
+    fe_label(&r, "%s", known_parts(c, p, t, g));
     fe_second(&r, at->span, "the axis has %lld", (long long)dim);
     fe_send(&r);
 }
@@ -193,7 +211,7 @@ static bool solve_group(fe_call *c, fe_pattern *p, const fe_term *t, const fe_gr
     }
     if (opens > 1) return false;
     bool fits = opens ? known > 0 && dim % known == 0 : known == dim;
-    if (!fits) does_not_divide(c, p, g, dim, known, at);
+    if (!fits) does_not_divide(c, p, t, g, dim, at);
     if (!fits || !opens) return false;
     p->axes[open].size = dim / known;
     p->axes[open].sized = at->span;
