@@ -1,6 +1,6 @@
-/* The values that the data section standardizes, over all rows of the training split in the order of the file: one pass,
- * Welford's update in f64. The values are made in f32 on the processor whatever device and precision the training has, so
- * all of them start from the same numbers. A feature that is the same in every row gets deviation 1. */
+/* The values that the data section standardizes, over all rows of the training split in the order of the file: one
+ * pass, Welford's update in f64. The values are made in f32 on the processor whatever device and precision the training
+ * has, so all of them start from the same numbers. A feature that is the same in every row gets deviation 1. */
 #include "driver/standardize.h"
 
 #include <math.h>
@@ -37,8 +37,7 @@ static bool add_batch(measure *m, int64_t first) {
     mpc_exec *e = m->step->exec;
     for (int64_t i = 0; i < m->step->batch; i++) m->rows[i] = (uint32_t)(first + i);
     if (!mpc_step_feed(m->step, m->d, m->rows) || !mpc_step_run(m->step)) return false;
-    for (uint32_t k = 0; k < e->output_count; k++)
-        add_values(m->sums[k], &e->output_types[k], e->vtable->output(e, k));
+    for (uint32_t k = 0; k < e->output_count; k++) add_values(m->sums[k], &e->output_types[k], e->vtable->output(e, k));
     return true;
 }
 

@@ -4,8 +4,8 @@
 
 #include "driver/session.h"
 
-/* Measures and writes the states into `store`; nothing to do when no mapping standardizes. Binds `d` anew: whoever trains
- * binds it afterwards. */
+/* Measures and writes the states into `store`; nothing to do when no mapping standardizes. Binds `d` anew: whoever
+ * trains binds it afterwards. */
 bool mpc_standardize(const mpc_session *s, mpc_store *store, mpc_dataset *d);
 
 #endif

@@ -188,7 +188,9 @@ fe_value fe_fn_random_crop(fe_call *c) {
     }
     if (!pad_picture(&p, pad)) return FE_POISONED;
     if (c->e->phase != MPC_PHASE_TRAIN) return middle(&p, size[0], size[1]);
-    fe_value top = draw(&p, p.h - size[0] + 1, "random_crop.top"), left = draw(&p, p.w - size[1] + 1, "random_crop.left");
-    fe_value i = both(&p, MPC_OP_add, counting(&p, 1, size[0]), top), j = both(&p, MPC_OP_add, counting(&p, 2, size[1]), left);
+    fe_value top = draw(&p, p.h - size[0] + 1, "random_crop.top"),
+             left = draw(&p, p.w - size[1] + 1, "random_crop.left");
+    fe_value i = both(&p, MPC_OP_add, counting(&p, 1, size[0]), top),
+             j = both(&p, MPC_OP_add, counting(&p, 2, size[1]), left);
     return take_pixels(&p, i, j, size[0], size[1]);
 }

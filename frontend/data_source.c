@@ -1,5 +1,5 @@
-/* Sources of the data section as they are written. A row of the table is one kind with its arguments; what a reader stores
- * is checked for its form only, since opening files is the driver's. */
+/* Sources of the data section as they are written. A row of the table is one kind with its arguments; what a reader
+ * stores is checked for its form only, since opening files is the driver's. */
 #include <string.h>
 
 #include "frontend/fe_data.h"
@@ -36,7 +36,8 @@ static bool read_csv(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
     const fe_ast *header = argument(call, "header", 1), *delimiter = argument(call, "delimiter", UINT32_MAX);
     s->header = -1;
     s->delimiter = ',';
-    if (!read_path(m, call, argument(call, "path", 0), "a source names its file: csv(\"train.csv\")", &s->path)) return false;
+    if (!read_path(m, call, argument(call, "path", 0), "a source names its file: csv(\"train.csv\")", &s->path))
+        return false;
     fe_value h = header ? fe_eval_constant(m, header) : FE_POISONED;
     if (header && h.kind != FE_BOOL) return wrong(m, header, "header is true or false");
     if (header) s->header = h.i != 0;
@@ -56,7 +57,8 @@ static bool read_length(mpc_model *m, const fe_ast *call, mpc_data_source *s, co
 }
 
 static bool read_text(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
-    return read_path(m, call, argument(call, "path", 0), "a source names its file: text(\"file.txt\", length = 128)", &s->path) &&
+    return read_path(m, call, argument(call, "path", 0), "a source names its file: text(\"file.txt\", length = 128)",
+                     &s->path) &&
            read_length(m, call, s, "a text is cut into windows: text(\"file.txt\", length = 128)");
 }
 
@@ -79,10 +81,12 @@ static bool read_npz(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
 }
 
 static bool read_idx(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
-    static const char help[] = "IDX files come as images, labels or both: idx(images = \"train-images\", labels = \"train-labels\")";
+    static const char help[] =
+        "IDX files come as images, labels or both: idx(images = \"train-images\", labels = \"train-labels\")";
     const fe_ast *images = argument(call, "images", 0), *labels = argument(call, "labels", 1);
     if (!images && !labels) return wrong(m, call, help);
-    return (!images || read_path(m, call, images, help, &s->path)) && (!labels || read_path(m, call, labels, help, &s->labels));
+    return (!images || read_path(m, call, images, help, &s->path)) &&
+           (!labels || read_path(m, call, labels, help, &s->labels));
 }
 
 static bool read_split(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
@@ -121,7 +125,8 @@ static bool read_part(mpc_model *m, const fe_ast *argument, mpc_data_source *par
 }
 
 static bool read_zip(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
-    if (call->list.count < 2) return wrong(m, call, "zip takes two sources or more: zip(npy(\"x.npy\"), npy(\"y.npy\"))");
+    if (call->list.count < 2)
+        return wrong(m, call, "zip takes two sources or more: zip(npy(\"x.npy\"), npy(\"y.npy\"))");
     mpc_data_source *parts = mpc_arena_alloc(m->arena, call->list.count * sizeof *parts);
     if (!parts) {
         m->diag.no_memory = true;

@@ -1,5 +1,5 @@
-/* Fields that are arrays of numbers: field["x"] of NPY and NPZ, images and labels of IDX. Their shape is the file's; where
- * no file is at hand, or the rows to predict lack a field, it is taken to be the input's. */
+/* Fields that are arrays of numbers: field["x"] of NPY and NPZ, images and labels of IDX. Their shape is the file's;
+ * where no file is at hand, or the rows to predict lack a field, it is taken to be the input's. */
 #include <string.h>
 
 #include "frontend/fe_data.h"

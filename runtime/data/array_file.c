@@ -1,6 +1,7 @@
 /* Arrays of numbers in files: opened, read into memory when small, read piece by piece when large. Nothing is trusted
  * that a header says before it was compared with the size of the file, and a file that became shorter since is an error
- * of the read that meets its end. Large arrays are read with pread: a mapping would answer a shrunken file with a signal. */
+ * of the read that meets its end. Large arrays are read with pread: a mapping would answer a shrunken file with a
+ * signal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,10 +13,7 @@
 #include "runtime/data/dataset_impl.h"
 
 static const char *kind_of_file(mode_t mode) {
-    return S_ISDIR(mode)    ? "a folder"
-           : S_ISFIFO(mode) ? "a pipe"
-           : S_ISSOCK(mode) ? "a socket"
-                            : "a device";
+    return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
 int mpc_data_open_regular(const char *path, const mpc_sink *sink, uint64_t *size) {
@@ -36,7 +34,8 @@ int mpc_data_open_regular(const char *path, const mpc_sink *sink, uint64_t *size
 bool mpc_data_pread(const mpc_sink *sink, const char *shown, int fd, uint64_t offset, void *out, uint64_t n) {
     for (uint64_t done = 0; done < n;) {
         uint64_t left = n - done;
-        ssize_t got = pread(fd, (char *)out + done, left > (1u << 30) ? 1u << 30 : (size_t)left, (off_t)(offset + done));
+        ssize_t got =
+            pread(fd, (char *)out + done, left > (1u << 30) ? 1u << 30 : (size_t)left, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             mpc_error(sink, "E210", "can't read %s at byte %llu: %s", shown, (unsigned long long)(offset + done),

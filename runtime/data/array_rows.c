@@ -126,7 +126,8 @@ static mpc_status gather_row(const mpc_dataset *d, const mpc_bound_field *b, int
     return MPC_OK;
 }
 
-mpc_status mpc_array_gather(const mpc_dataset *d, const mpc_bound_field *b, const uint32_t *rows, int64_t n, void *out) {
+mpc_status mpc_array_gather(const mpc_dataset *d, const mpc_bound_field *b, const uint32_t *rows, int64_t n,
+                            void *out) {
     size_t width = (size_t)(b->end - b->begin);
     for (int64_t i = 0; i < n; i++)
         if (gather_row(d, b, mpc_dataset_root_row(d, rows[i]), out, (size_t)i * width) != MPC_OK) return MPC_FAILED;

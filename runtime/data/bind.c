@@ -130,10 +130,10 @@ static mpc_status check_size(const mpc_dataset *d, const mpc_bound_field *b) {
     snprintf(message, sizeof message, "%" PRId64 " values can't become %s (%" PRId64 ")", have, mpc_str_cstr(&shape),
              want);
     mpc_str_free(&shape);
-    const char *unit = d->is_text ? "a window of %" PRId64 " characters"
+    const char *unit = d->is_text       ? "a window of %" PRId64 " characters"
                        : d->is_sequence ? "a window of %" PRId64 " tokens"
-                       : b->array ? "%" PRId64 " numbers in a row"
-                                  : "%" PRId64 " columns";
+                       : b->array       ? "%" PRId64 " numbers in a row"
+                                        : "%" PRId64 " columns";
     snprintf(label, sizeof label, unit, have);
     return field_error(d, &b->field, message, label, d->root->path);
 }

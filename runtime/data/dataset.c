@@ -1,5 +1,6 @@
-/* A dataset: rows of a table, of arrays or of windows, or a view of some of its rows. Views share the root's memory and have
- * fields of their own; row numbers are the view's everywhere but in messages, which name lines or rows of the file. */
+/* A dataset: rows of a table, of arrays or of windows, or a view of some of its rows. Views share the root's memory and
+ * have fields of their own; row numbers are the view's everywhere but in messages, which name lines or rows of the
+ * file. */
 #include "runtime/data/dataset_impl.h"
 
 #include <math.h>
@@ -82,9 +83,7 @@ int64_t mpc_dataset_columns(const mpc_dataset *d) { return d->root->table.column
 
 const char *const *mpc_dataset_column_names(const mpc_dataset *d) { return (const char *const *)d->root->table.names; }
 
-uint32_t mpc_dataset_array_count(const mpc_dataset *d) {
-    return d->is_sequence ? 0 : (uint32_t)d->root->arrays.count;
-}
+uint32_t mpc_dataset_array_count(const mpc_dataset *d) { return d->is_sequence ? 0 : (uint32_t)d->root->arrays.count; }
 
 mpc_data_array mpc_dataset_array(const mpc_dataset *d, uint32_t index) {
     const mpc_array *a = &d->root->arrays.data[index];

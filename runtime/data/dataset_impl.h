@@ -1,5 +1,5 @@
-/* What the files of runtime/data share: the parsed table of a CSV, the vocabulary of a text, arrays of numbers in files,
- * and a dataset as rows of these or a view of such rows. */
+/* What the files of runtime/data share: the parsed table of a CSV, the vocabulary of a text, arrays of numbers in
+ * files, and a dataset as rows of these or a view of such rows. */
 #ifndef MPC_RUNTIME_DATA_DATASET_IMPL_H
 #define MPC_RUNTIME_DATA_DATASET_IMPL_H
 
@@ -27,7 +27,12 @@ typedef struct mpc_table {
     uint32_t first_line;
 } mpc_table;
 
-typedef enum mpc_element_kind { MPC_ELEMENT_FLOAT, MPC_ELEMENT_INT, MPC_ELEMENT_UINT, MPC_ELEMENT_BOOL } mpc_element_kind;
+typedef enum mpc_element_kind {
+    MPC_ELEMENT_FLOAT,
+    MPC_ELEMENT_INT,
+    MPC_ELEMENT_UINT,
+    MPC_ELEMENT_BOOL
+} mpc_element_kind;
 
 typedef struct mpc_element { /* how a file stores a number */
     mpc_element_kind kind;
@@ -39,23 +44,23 @@ typedef struct mpc_element { /* how a file stores a number */
  * file and are read as rows are gathered: through the page cache, as a mapping would, but a file that shrinks meanwhile
  * is an error and not a signal, and pages that were read don't count as this process's memory. */
 typedef struct mpc_array {
-    char *name; /* of the field */
-    char *path; /* of the file, an archive included */
+    char *name;  /* of the field */
+    char *path;  /* of the file, an archive included */
     char *shown; /* for messages: "pairs.npz (x.npy)" */
     mpc_element element;
     uint32_t rank;
     int64_t dims[MPC_MAX_RANK]; /* dims[0]: rows */
     uint64_t offset, bytes;     /* of the elements in the file, or in the inflated member */
-    int64_t member;             /* npz: number of the member that is unpacked; -1: the elements lie in the file as they are */
-    uint64_t file_size;         /* when it was opened */
-    unsigned char *memory;      /* owned: the elements; NULL: not read, or left in the file */
-    int fd;                     /* of a prepared array that is left in the file; -1 */
+    int64_t member;     /* npz: number of the member that is unpacked; -1: the elements lie in the file as they are */
+    uint64_t file_size; /* when it was opened */
+    unsigned char *memory; /* owned: the elements; NULL: not read, or left in the file */
+    int fd;                /* of a prepared array that is left in the file; -1 */
 } mpc_array;
 
 typedef struct mpc_tokens {
-    int64_t length;        /* of one window; the tokens are the dataset's only array */
-    uint32_t *points;      /* sorted code points, [vocabulary] */
-    char (*text)[8];       /* UTF-8 of each */
+    int64_t length;   /* of one window; the tokens are the dataset's only array */
+    uint32_t *points; /* sorted code points, [vocabulary] */
+    char (*text)[8];  /* UTF-8 of each */
     int64_t vocabulary;
 } mpc_tokens;
 
@@ -78,11 +83,11 @@ typedef struct mpc_view {
 } mpc_view;
 
 struct mpc_dataset {
-    mpc_dataset *root;       /* itself, or the dataset whose rows these are in the end */
-    const mpc_dataset *of;   /* what `view` chooses from; NULL: this is the root */
+    mpc_dataset *root;     /* itself, or the dataset whose rows these are in the end */
+    const mpc_dataset *of; /* what `view` chooses from; NULL: this is the root */
     mpc_sink sink;
-    bool is_sequence;        /* rows are windows of a text or token file */
-    bool is_text;            /* a sequence with a vocabulary of characters */
+    bool is_sequence; /* rows are windows of a text or token file */
+    bool is_text;     /* a sequence with a vocabulary of characters */
     bool keep_nonfinite;
     char *path;
     int64_t rows; /* of a root */
@@ -100,7 +105,8 @@ struct mpc_dataset {
 /* A whole file, gunzipped if it is gzip; `*data` is mpc_alloc'ed with a NUL after the last byte. */
 mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **data, size_t *size);
 
-/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included). */
+/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included).
+ */
 unsigned mpc_data_decode(const unsigned char *p, size_t n, uint32_t *point);
 /* Bytes of a text before the first one that isn't UTF-8. */
 size_t mpc_data_utf8_prefix(const char *text, size_t size);

@@ -1,5 +1,6 @@
-/* A permutation of many rows, computed position by position: four Feistel rounds on the smallest even number of bits that
- * holds the count, walked on until the result is a row. No memory, no start-up, and the same order on every machine. */
+/* A permutation of many rows, computed position by position: four Feistel rounds on the smallest even number of bits
+ * that holds the count, walked on until the result is a row. No memory, no start-up, and the same order on every
+ * machine. */
 #include "base/rng.h"
 #include "runtime/data/dataset_impl.h"
 

@@ -27,9 +27,10 @@ static bool find_element(unsigned char code, mpc_element *out) {
 /* The first bytes of a file of `size` bytes, of which min(size, MAX_HEAD) are in `head`. */
 static mpc_status parse_head(const mpc_sink *sink, mpc_array *a, const unsigned char *head, uint64_t size) {
     if (size < FIXED || head[0] != 0 || head[1] != 0 || !find_element(head[2], &a->element))
-        return mpc_error(sink, "E219",
-                         "%s is no IDX: it begins with %02X %02X %02X, not with 00 00 and a type 08, 09, 0B, 0C, 0D or 0E",
-                         a->shown, head[0], head[1], head[2]);
+        return mpc_error(
+            sink, "E219",
+            "%s is no IDX: it begins with %02X %02X %02X, not with 00 00 and a type 08, 09, 0B, 0C, 0D or 0E", a->shown,
+            head[0], head[1], head[2]);
     a->rank = head[3];
     if (a->rank == 0 || a->rank > MPC_MAX_RANK)
         return mpc_error(sink, "E219", "%s has %u axes; read are 1 to %d", a->shown, a->rank, MPC_MAX_RANK);
@@ -51,7 +52,9 @@ static mpc_status parse_head(const mpc_sink *sink, mpc_array *a, const unsigned 
     return MPC_OK;
 }
 
-static bool is_gzip(const unsigned char *head, uint64_t size) { return size >= 2 && head[0] == 0x1F && head[1] == 0x8B; }
+static bool is_gzip(const unsigned char *head, uint64_t size) {
+    return size >= 2 && head[0] == 0x1F && head[1] == 0x8B;
+}
 
 static mpc_status load_gzip(const mpc_sink *sink, mpc_array *a) {
     char *data;
@@ -86,8 +89,8 @@ static mpc_status load(mpc_dataset *d, const char *name, const char *path) {
     mpc_status status = load_file(&d->sink, a);
     const mpc_array *first = &d->arrays.data[0];
     if (status == MPC_OK && a->dims[0] != first->dims[0])
-        return mpc_error(&d->sink, "E220", "%s has %lld rows, %s has %lld", first->path, (long long)first->dims[0], path,
-                         (long long)a->dims[0]);
+        return mpc_error(&d->sink, "E220", "%s has %lld rows, %s has %lld", first->path, (long long)first->dims[0],
+                         path, (long long)a->dims[0]);
     d->rows = a->dims[0];
     return status;
 }

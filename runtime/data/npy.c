@@ -1,6 +1,7 @@
 /* NPY, numpy's file of one array: a line of Python that says type, order and shape, then the numbers. The line is read
  * by a parser of just what numpy writes; sizes are multiplied with checks and compared with the file before anybody
- * believes them. A file with more bytes than its shape takes is refused as one with fewer: either shows a lying header. */
+ * believes them. A file with more bytes than its shape takes is refused as one with fewer: either shows a lying header.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +71,8 @@ static mpc_status take_type(npy_header *h) {
     const char *t = text + (text[0] && strchr("<>|=", text[0]) != NULL);
     int size = isdigit((unsigned char)t[0] ? (unsigned char)t[1] : 0) && t[2] == '\0' ? t[1] - '0' : 0;
     bool power = size == 1 || size == 2 || size == 4 || size == 8;
-    bool known = (t[0] == 'f' && power && size > 1) || ((t[0] == 'i' || t[0] == 'u') && power) || (t[0] == 'b' && size == 1);
+    bool known =
+        (t[0] == 'f' && power && size > 1) || ((t[0] == 'i' || t[0] == 'u') && power) || (t[0] == 'b' && size == 1);
     if (!known)
         return mpc_error(h->sink, "E219", "%s holds numbers of type '%s'; %s", h->a->shown, text, why_not(t[0]));
     h->a->element = (mpc_element){.kind = t[0] == 'f'   ? MPC_ELEMENT_FLOAT
@@ -177,11 +179,12 @@ mpc_status mpc_npy_parse(const mpc_sink *sink, mpc_array *a, const mpc_npy_sourc
     npy_header h = {.sink = sink, .a = a};
     unsigned char head[12];
     uint64_t all = from->end - from->begin;
-    if (all < 10) return mpc_error(sink, "E219", "%s has %llu bytes: too few for an NPY", a->shown, (unsigned long long)all);
+    if (all < 10)
+        return mpc_error(sink, "E219", "%s has %llu bytes: too few for an NPY", a->shown, (unsigned long long)all);
     if (!from->read(from->user, from->begin, head, 10)) return MPC_FAILED;
     if (memcmp(head, "\x93NUMPY", 6) != 0)
-        return mpc_error(sink, "E219", "%s is no NPY: it begins with %02X %02X %02X %02X, not with 93 4E 55 4D", a->shown,
-                         head[0], head[1], head[2], head[3]);
+        return mpc_error(sink, "E219", "%s is no NPY: it begins with %02X %02X %02X %02X, not with 93 4E 55 4D",
+                         a->shown, head[0], head[1], head[2], head[3]);
     if (head[6] < 1 || head[6] > 3)
         return mpc_error(sink, "E219", "%s is an NPY of version %d; read are 1, 2 and 3", a->shown, head[6]);
     uint64_t length = head[8] | (uint64_t)head[9] << 8, begin = 10;

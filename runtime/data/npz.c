@@ -1,6 +1,6 @@
-/* NPZ, numpy's archive: a ZIP of NPY files. Large members that are stored as they are, numpy's way unless asked to compress,
- * are read in place like a file; all others are unpacked when a field asks for them. What the directory of the archive
- * says of sizes is compared with what deflate could make of the bytes before memory is taken. */
+/* NPZ, numpy's archive: a ZIP of NPY files. Large members that are stored as they are, numpy's way unless asked to
+ * compress, are read in place like a file; all others are unpacked when a field asks for them. What the directory of
+ * the archive says of sizes is compared with what deflate could make of the bytes before memory is taken. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -117,8 +117,8 @@ static mpc_status parse_member(npz_reader *r, const char *name, const unz_file_i
     if (info->flag & 1) return mpc_error(&r->d->sink, "E219", "%s is encrypted", shown);
     if (info->compression_method == METHOD_STORED) return parse_stored(r, info, number);
     if (info->compression_method == METHOD_DEFLATED) return parse_deflated(r, info, number);
-    return mpc_error(&r->d->sink, "E219", "%s is packed by method %lu; np.savez and np.savez_compressed are read", shown,
-                     info->compression_method);
+    return mpc_error(&r->d->sink, "E219", "%s is packed by method %lu; np.savez and np.savez_compressed are read",
+                     shown, info->compression_method);
 }
 
 static mpc_status parse_members(npz_reader *r) {
@@ -133,8 +133,8 @@ static mpc_status parse_members(npz_reader *r) {
         name[info.size_filename] = '\0';
         size_t good = mpc_data_utf8_prefix(name, info.size_filename);
         if (good < info.size_filename || strlen(name) != info.size_filename)
-            return mpc_error(&r->d->sink, "E219", "%s: byte %zu of the name of member %lld is not UTF-8 text", r->d->path,
-                             good, (long long)number);
+            return mpc_error(&r->d->sink, "E219", "%s: byte %zu of the name of member %lld is not UTF-8 text",
+                             r->d->path, good, (long long)number);
         mpc_status status = parse_member(r, name, &info, number);
         if (status != MPC_OK) return status;
     }
@@ -149,7 +149,8 @@ static mpc_status open_archive(npz_reader *r, const char *path) {
     if (r->fd < 0) return MPC_FAILED;
     r->zip = unzOpen64(path);
     if (r->zip) return MPC_OK;
-    return mpc_error(&r->d->sink, "E219", "%s is no NPZ: a ZIP archive has a directory at its end, which isn't there", path);
+    return mpc_error(&r->d->sink, "E219", "%s is no NPZ: a ZIP archive has a directory at its end, which isn't there",
+                     path);
 }
 
 static void close_archive(npz_reader *r) {
@@ -169,8 +170,9 @@ static mpc_status inflate_all(npz_reader *r) {
     mpc_array *a = r->a;
     uint64_t head = a->offset;
     if (a->bytes > mpc_data_memory_limit()) {
-        return mpc_error(&r->d->sink, "E219", "%s inflates to %llu bytes, more than this machine's memory; np.savez packs nothing",
-                         a->shown, (unsigned long long)a->bytes);
+        return mpc_error(&r->d->sink, "E219",
+                         "%s inflates to %llu bytes, more than this machine's memory; np.savez packs nothing", a->shown,
+                         (unsigned long long)a->bytes);
     }
     a->memory = mpc_alloc((size_t)(a->bytes > head ? a->bytes : head));
     if (!a->memory) return mpc_data_no_memory(r->d);
@@ -186,7 +188,8 @@ mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) {
     mpc_status status = open_archive(&r, a->path);
     bool there = status == MPC_OK && unzGoToFirstFile(r.zip) == UNZ_OK;
     for (int64_t i = 0; there && i < a->member; i++) there = unzGoToNextFile(r.zip) == UNZ_OK;
-    if (status == MPC_OK && (!there || unzOpenCurrentFile(r.zip) != UNZ_OK)) status = damaged(d, a->shown, "a member is gone");
+    if (status == MPC_OK && (!there || unzOpenCurrentFile(r.zip) != UNZ_OK))
+        status = damaged(d, a->shown, "a member is gone");
     if (status == MPC_OK) {
         status = inflate_all(&r);
         if (unzCloseCurrentFile(r.zip) != UNZ_OK && status == MPC_OK)
@@ -202,8 +205,8 @@ mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) {
 #else
 
 static mpc_status load(mpc_dataset *d, const char *path) {
-    return mpc_error(&d->sink, "E210", "can't read %s: mpc was built without minizip; install libminizip-dev and build again",
-                     path);
+    return mpc_error(&d->sink, "E210",
+                     "can't read %s: mpc was built without minizip; install libminizip-dev and build again", path);
 }
 
 mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) { return load((mpc_dataset *)(uintptr_t)d, a->path); }

@@ -1,5 +1,5 @@
-/* Integers against the range that the model needs of them: class numbers, rows of a table. The message counts how often the
- * first wrong value occurs, since one bad cell and labels that start at 1 have different remedies. */
+/* Integers against the range that the model needs of them: class numbers, rows of a table. The message counts how often
+ * the first wrong value occurs, since one bad cell and labels that start at 1 have different remedies. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,7 +64,8 @@ static void count_text(const mpc_range_check *c, bool label, mpc_str *out) {
     mpc_str_printf(out, "; the smallest %s is %.0f", label ? "label" : "id", c->smallest);
 }
 
-mpc_status mpc_range_report(const mpc_dataset *d, const mpc_data_field *f, const mpc_range_check *c, const char *place) {
+mpc_status mpc_range_report(const mpc_dataset *d, const mpc_data_field *f, const mpc_range_check *c,
+                            const char *place) {
     const char *where = f->where ? f->where : "";
     bool label = strstr(where, "embedding") == NULL;
     char message[160], help[256];

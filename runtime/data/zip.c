@@ -1,5 +1,5 @@
-/* Several sources side by side: a dataset that takes over the arrays and the table of its parts. Rows belong together by
- * their number, so all parts have as many. */
+/* Several sources side by side: a dataset that takes over the arrays and the table of its parts. Rows belong together
+ * by their number, so all parts have as many. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* NPY, NPZ, IDX and token files, and several of them side by side: every type numpy writes, and every way in which a file
- * can say something else than it holds. */
+/* NPY, NPZ, IDX and token files, and several of them side by side: every type numpy writes, and every way in which a
+ * file can say something else than it holds. */
 #include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -166,7 +166,8 @@ typedef struct refusal {
 
 static void lying_and_odd_headers_are_refused(void) {
     static const refusal cases[] = {
-        {1, HEAD("'<f4'", "False", "(2, 3)"), 20, "E219", "its shape takes 24 bytes, but 20 are there: is the file cut off?"},
+        {1, HEAD("'<f4'", "False", "(2, 3)"), 20, "E219",
+         "its shape takes 24 bytes, but 20 are there: is the file cut off?"},
         {1, HEAD("'<f4'", "False", "(2, 3)"), 28, "E219", "its shape takes 24 bytes, but 28 are there"},
         {1, HEAD("'<f4'", "False", "(4611686018427387904, 8)"), 4, "E219", "its shape takes more than"},
         {1, HEAD("'<f4'", "False", "(4611686018427387904,)"), 4, "E219", "its shape takes more than"},
@@ -187,7 +188,8 @@ static void lying_and_odd_headers_are_refused(void) {
         {1, "{'descr': '<f4', 'shape': (1,)}", 4, "E219", "expected 'descr', 'fortran_order' and 'shape'"},
         {1, "{'descr': '<f4', 'descr': '<f4'}", 4, "E219", "expected each key once"},
         {1, "{'other': 3}", 4, "E219", "found ` 3}`"},
-        {1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} rest", 4, "E219", "expected the end, found `rest`"},
+        {1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} rest", 4, "E219",
+         "expected the end, found `rest`"},
         {1, "", 4, "E219", "expected `{`"},
         {4, HEAD("'<f4'", "False", "(1,)"), 4, "E219", "an NPY of version 4; read are 1, 2 and 3"},
     };
@@ -255,8 +257,8 @@ static void values_that_are_not_finite_are_refused_with_their_row(void) {
     mpc_data_field f = field(MPC_FMT_f32, "field[\"x\"]", 2);
     CHECK(o.d && mpc_dataset_bind(o.d, &f, 1) == MPC_FAILED);
     CHECK_STR(first_code(o.list), "E213");
-    CHECK_MSG(strstr(first_place(o.list), "x.npy, row 2, element 1 (byte ") && strstr(first_place(o.list), ": `nan`"), "%s",
-              first_place(o.list));
+    CHECK_MSG(strstr(first_place(o.list), "x.npy, row 2, element 1 (byte ") && strstr(first_place(o.list), ": `nan`"),
+              "%s", first_place(o.list));
     end(&o);
 }
 
@@ -276,7 +278,8 @@ static void labels_out_of_range_are_named(void) {
 }
 
 static void idx_is_read_plain_and_gzipped(void) {
-    static const unsigned char images[] = {0, 0, 0x0B, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 1, 0xFF, 0xFE, 1, 0, 0, 7};
+    static const unsigned char images[] = {0, 0, 0x0B, 3, 0, 0, 0,    2,    0, 0, 0, 1,
+                                           0, 0, 0,    2, 0, 1, 0xFF, 0xFE, 1, 0, 0, 7};
     static const unsigned char labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 3, 4};
     char first[256], second[256];
     snprintf(first, sizeof first, "%s", write_file("images", (const char *)images, sizeof images));
@@ -333,7 +336,8 @@ static void tokens_are_windows_of_two_or_four_bytes(void) {
         opened o = begin();
         const char *path = write_file("t.bin", (const char *)raw, (size_t)(8 * bytes_each));
         o.d = mpc_dataset_open_tokens(path, 3, bytes_each, &o.sink);
-        CHECK(o.d && mpc_dataset_rows(o.d) == 2 && mpc_dataset_vocabulary(o.d) == 0 && mpc_dataset_array_count(o.d) == 0);
+        CHECK(o.d && mpc_dataset_rows(o.d) == 2 && mpc_dataset_vocabulary(o.d) == 0 &&
+              mpc_dataset_array_count(o.d) == 0);
         mpc_data_field f[] = {field(MPC_FMT_i32, "window", 3), field(MPC_FMT_i32, "next(window)", 3)};
         uint32_t row = 1;
         int32_t x[3], y[3];
@@ -395,7 +399,8 @@ static void a_csv_may_stand_beside_an_array(void) {
     opened o = begin();
     mpc_dataset *parts[2];
     parts[0] = mpc_dataset_open_npy(write_file("a.npy", (const char *)a.data, a.size), "values", false, &o.sink);
-    parts[1] = mpc_dataset_open_csv(write_file("l.csv", "label\n5\n6\n70\n", 13), &(mpc_csv_options){.header = -1}, &o.sink);
+    parts[1] =
+        mpc_dataset_open_csv(write_file("l.csv", "label\n5\n6\n70\n", 13), &(mpc_csv_options){.header = -1}, &o.sink);
     const char *const names[2] = {"x", NULL};
     o.d = mpc_dataset_zip(parts, names, 2, &o.sink);
     mpc_data_field f = field(MPC_FMT_i32, "column[\"label\"]", 0);
@@ -550,7 +555,8 @@ static void damaged_files_never_crash(void) {
         }
         if (random >> 8 & 1) b.size = random % b.size;
         const char *path = write_file("f.bin", (const char *)b.data, b.size);
-        mpc_dataset *d = i & 1 ? mpc_dataset_open_idx(path, NULL, true, NULL) : mpc_dataset_open_npy(path, "x", true, NULL);
+        mpc_dataset *d =
+            i & 1 ? mpc_dataset_open_idx(path, NULL, true, NULL) : mpc_dataset_open_npy(path, "x", true, NULL);
         float out[3];
         uint32_t row = d ? (uint32_t)mpc_dataset_rows(d) - 1 : 0;
         if (d && mpc_dataset_bind(d, &f[i & 1], 1) == MPC_OK) mpc_dataset_gather(d, 0, &row, 1, out);
