@@ -1,5 +1,5 @@
-/* Matmuls and convolutions become library calls: shapes, strides and formats, no text. Transposes and slices around a
- * matmul are strides here if the memory pass said so. */
+/* Matmuls and convolutions become library calls: shapes, strides and formats, no text. Transposes, slices and expands
+ * around a matmul are strides here if the memory pass said so. */
 #include <string.h>
 
 #include "codegen/cg.h"
