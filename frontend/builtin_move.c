@@ -1,7 +1,5 @@
 /* Ops that move elements and are made of views: padding, rolling, flipping, enlarging images. Nothing is computed, so
  * formats and values stay what they were. Axes are those that the text sees. */
-#include <string.h>
-
 #include "frontend/fe_builtins.h"
 
 static fe_value transpose(fe_call *c, fe_value x, const int64_t *perm) {
