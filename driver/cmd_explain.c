@@ -105,6 +105,11 @@ static void sum_buffers(const mpc_program *p, uint64_t bytes[MPC_BUF_CLASS_COUNT
         bytes[p->buffers[i].cls][p->buffers[i].type.format] += p->buffers[i].bytes;
 }
 
+/* A parameter that isn't f32 has no master: it is all there is of it. */
+static const char *class_name(int cls, int format) {
+    return cls == MPC_BUF_MASTER && format != MPC_FMT_f32 ? "parameters" : CLASSES[cls];
+}
+
 static void print_memory(const mpc_program *p, int64_t batch) {
     uint64_t bytes[MPC_BUF_CLASS_COUNT][MPC_FMT_count] = {{0}};
     sum_buffers(p, bytes);
@@ -112,7 +117,7 @@ static void print_memory(const mpc_program *p, int64_t batch) {
     for (int c = 0; c < MPC_BUF_CLASS_COUNT; c++)
         for (int f = 1; f < MPC_FMT_count; f++)
             if (bytes[c][f])
-                printf("%-14s %-8s %14llu\n", CLASSES[c], format_name((mpc_format)f), (unsigned long long)bytes[c][f]);
+                printf("%-14s %-8s %14llu\n", class_name(c, f), format_name((mpc_format)f), (unsigned long long)bytes[c][f]);
     printf("%-23s %14llu\n", "states, allocated", (unsigned long long)p->state_bytes);
     printf("%-23s %14llu  inputs, gradients and activations share it; at least %llu\n", "arena, allocated",
            (unsigned long long)p->arena_bytes, (unsigned long long)p->arena_lower_bound);

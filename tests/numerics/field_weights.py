@@ -35,6 +35,14 @@ def fc072_per_selector():
         check(near(c.tensor("v")[0], 0.9400020, 2e-7) and c.kind == "F32", "in f32 nothing is rounded")
 
 
+def memory_and_reasons_know_that_there_is_no_master():
+    with Case(ONE, SMALL) as c:
+        lines = c.mpc("explain", "case.mpg", "--memory", "--set", "weights=none").out.splitlines()
+        check(any(line.split() == ["parameters", "bf16", "2"] for line in lines) and not any("masters" in line for line in lines), lines)
+        out = c.mpc("explain", "case.mpg", "w", "--set", "weights=none").out
+        check("weights = master" in out and "N73" in out, out)
+
+
 def fc074_an_average_is_f32_and_moves_on_applied_steps():
     n = 200 if ON_GPU else 10000
     train = ["precision = bf16", "optimizer = sgd(lr = 0.5)", "schedule = step(every = 1 steps, factor = 0)", "ema = 0.9999",
@@ -143,4 +151,5 @@ def fc082_small_updates_in_f16():
         check(c.tensor("w") == [1.0] and c.kind == "F16", c.tensor("w"))
 
 
-run_all([f for name, f in sorted(globals().items()) if name.startswith("fc")], check, finish)
+CASES = [f for name, f in sorted(globals().items()) if name.startswith("fc")]
+run_all(CASES + [memory_and_reasons_know_that_there_is_no_master], check, finish)
