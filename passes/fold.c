@@ -193,8 +193,9 @@ static bool has_one_reader(const folder *f, mpc_value_id old) {
     return f->uses.begin[old + 1] - f->uses.begin[old] == 1 && !f->bound[old];
 }
 
-/* (a b)^T is b^T a^T, element by element the same products in the same order. Only where nobody else reads a b. By
- * value: building moves the table of nodes. */
+/* (a b)^T is b^T a^T, element by element the same products in the same order. Only where nobody else reads a b, and not
+ * for one matrix b that a stack a shares: only the second operand may be shared. By value: building moves the table of
+ * nodes. */
 static mpc_value_id transposed_matmul(folder *f, mpc_node inner) {
     enum { MAX = 8 };
     mpc_attr_arg attrs[MAX + 2];
@@ -202,6 +203,7 @@ static mpc_value_id transposed_matmul(folder *f, mpc_node inner) {
         inner.attr_count > MAX)
         return MPC_NONE;
     mpc_value_id turned[2] = {mpc_operand(graph(f), &inner, 1), mpc_operand(graph(f), &inner, 0)};
+    if (mpc_value_type(graph(f), turned[0])->rank != mpc_value_type(graph(f), turned[1])->rank) return MPC_NONE;
     mpc_rewrite_attrs(graph(f), &inner, attrs);
     attrs[inner.attr_count] = MPC_A_BOOL("ta", !mpc_attr_bool(graph(f), &inner, "tb"));
     attrs[inner.attr_count + 1] = MPC_A_BOOL("tb", !mpc_attr_bool(graph(f), &inner, "ta"));
