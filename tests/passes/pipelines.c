@@ -168,7 +168,7 @@ static void assignment_is_made_once(session *s, const mpc_graph *g) {
     mpc_graph *b = mpc_pipeline_run(g, "autocast{format=f16}", &env, NULL);
     CHECK(a != NULL && b != NULL && mpc_graph_equal(a, b));
     static const char *const broken[] = {"", "mpc assignment 2\n", "mpc assignment 1\nx\trelu\n",
-                                         "mpc assignment 1\nx\trelu\t-\ti32\t-\t-\twhy\n",
+                                         "mpc assignment 1\nx\trelu\t-\tf33\t-\t-\twhy\n",
                                          "mpc assignment 1\nx\trelu\t-\tf32\t-\t-\twhy\tmore\n"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         CHECK(mpc_assignment_parse(copy, broken[i], &s->sink) == MPC_FAILED);
