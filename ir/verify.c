@@ -16,7 +16,7 @@
  *   V09  a next binds a state, to a value of the same type, and no state has two
  *   V10  output names are unique and not empty
  *   V11  every value has a type whose format can be stored
- *   V12  formats of a decision are floats, and its result format can be stored
+ *   V12  formats of a decision are floats, or for the result of a cast to integers its own; a result format can be stored
  *   V13  a place lies in the arena and is as large as its value, or names another value
  *   V14  groups can run one after another: none needs, through others, what it makes itself; what stands in no group
  *        reads nothing that a group makes */
@@ -326,6 +326,13 @@ static void check_inputs(verifier *v) {
 
 static bool float_or_none(mpc_format format) { return format == MPC_FMT_none || mpc_format_is_float(format); }
 
+/* A float, or the own format of a result that holds none (a cast of floats to integers). */
+static bool may_be_stored(const mpc_graph *g, const mpc_node *n, mpc_format format) {
+    if (format == MPC_FMT_none) return true;
+    bool own = n->result_count > 0 && mpc_value_format(g, mpc_result(n, 0)) == format;
+    return (own || mpc_format_is_float(format)) && mpc_format_get(format)->storable;
+}
+
 static bool has_floats(const mpc_graph *g, const mpc_node *n) {
     for (uint32_t i = 0; i < n->operand_count; i++)
         if (mpc_format_is_float(mpc_value_format(g, mpc_operand(g, n, i)))) return true;
@@ -341,9 +348,8 @@ static void check_decisions(verifier *v) {
         if (!has_floats(v->g, &v->g->nodes[i]))
             fail(v, "V12", v->g->nodes[i].loc, "%s: formats are decided, but it reads and gives no floats",
                  node_name(v, &v->g->nodes[i]));
-        bool floats =
-            float_or_none(d->operand) && float_or_none(d->compute) && float_or_none(d->acc) && float_or_none(d->result);
-        if (!floats || (d->result && !mpc_format_get(d->result)->storable))
+        bool floats = float_or_none(d->operand) && float_or_none(d->compute) && float_or_none(d->acc);
+        if (!floats || !may_be_stored(v->g, &v->g->nodes[i], d->result))
             fail(v, "V12", v->g->nodes[i].loc, "%s: a format of its decision is no float, or can't be stored",
                  node_name(v, &v->g->nodes[i]));
     }
