@@ -1,6 +1,8 @@
 /* Functions that stand in a data mapping only: standardize, whose mean and deviation are measured on the training rows
  * before the first step and kept as states that no step changes, and augmentations, which draw anew for every row in
  * training and do nothing else. Values here have the batch as their first axis; the text sees one row. */
+#include <string.h>
+
 #include "frontend/fe_builtins.h"
 
 static fe_value misplaced(fe_call *c) {
@@ -20,18 +22,29 @@ static fe_value row_argument(fe_call *c) {
 
 /* ---- standardize ---- */
 
+/* In the graph that measures there are no states: its outputs have the paths. */
+static bool is_taken(fe_elab *e, const char *path) {
+    return fe_find_param(e, fe_format(e, "%s.mean", path)) ||
+           mpc_graph_find_output(mpc_builder_graph(e->b), path) != MPC_NONE;
+}
+
+/* The same in every phase: one number more for each standardize of the input. */
 static const char *standardize_path(fe_call *c) {
     const char *base = fe_format(c->e, "%s.standardize", c->e->mapping->text), *path = base;
-    for (int n = 2; fe_find_param(c->e, fe_format(c->e, "%s.mean", path)); n++) path = fe_format(c->e, "%s%d", base, n);
+    for (int n = 2; is_taken(c->e, path) && !c->e->failed; n++) path = fe_format(c->e, "%s%d", base, n);
     return path;
 }
 
-/* In the graph that measures, the value itself is an output. */
-static fe_value measured(fe_call *c, fe_value x, const char *path) {
-    for (uint32_t i = 0; i < mpc_builder_graph(c->e->b)->output_count; i++)
-        if (mpc_builder_graph(c->e->b)->outputs[i].value == x.t->id) return x;
-    mpc_build_output(c->e->b, path, x.t->id);
-    return x;
+/* What is measured is what the file gives, before any step of the mapping that was itself measured. */
+static bool standardizes(const fe_ast *at) {
+    for (; at; at = at->next) {
+        bool here =
+            at->kind == AST_CALL && at->kid[0]->kind == AST_NAME && strcmp(at->kid[0]->text, "standardize") == 0;
+        if (here || standardizes(at->list.first)) return true;
+        for (int i = 0; i < 3; i++)
+            if (at->kid[i] && standardizes(at->kid[i])) return true;
+    }
+    return false;
 }
 
 /* (x - mean) / deviation, in f32 whatever the formats around. */
@@ -51,10 +64,17 @@ static fe_value scaled(fe_call *c, fe_value x, fe_value mean, fe_value deviation
 fe_value fe_fn_standardize(fe_call *c) {
     fe_value x = row_argument(c);
     if (x.kind != FE_TENSOR || !fe_want_builder(c->e, c->at)) return FE_POISONED;
+    if (c->ast[0] && standardizes(c->ast[0])) {
+        fe_error(c->e->d, "E203", c->at->span, "what is standardized holds something that is already");
+        return FE_POISONED;
+    }
     const mpc_type *t = fe_type(x);
     int64_t features = t->rank > 1 ? t->dims[t->rank - 1] : 1;
     c->path = standardize_path(c);
-    if (c->e->phase == MPC_PHASE_MEASURE) return measured(c, x, c->path);
+    if (c->e->phase == MPC_PHASE_MEASURE) {
+        mpc_build_output(c->e->b, c->path, x.t->id);
+        return x;
+    }
     fe_value mean = fe_make_stat(c, "mean", features, false), deviation = fe_make_stat(c, "deviation", features, true);
     if (t->rank == 1) { /* a row of one number: [1] to [] */
         mean = fe_reshape(c->e, c->at, mean, 0, NULL);

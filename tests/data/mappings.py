@@ -165,6 +165,22 @@ train {
     check({s[0] for s in seen if s} == {0, 1} and len({s[1:] for s in seen if s}) > 5, seen)
 
 
+def each_standardize_has_its_own(f):
+    """Two in one mapping, and two inputs of one field; one inside another is refused."""
+    model = MODEL.replace('standardize(field["one"] + 5)', 'standardize(field["one"]) + standardize(field["one"] * 100 + 3)') \
+        .replace('input x     = standardize(field["x"])', 'input x     = standardize(field["x"])\n    input z     = standardize(field["x"])') \
+        .replace("(x: f32[batch, 3],", "(x: f32[batch, 3], z: f32[batch, 3],").replace("concat([x,", "concat([x, z,")
+    f.put("two.mpg", model)
+    f.mpc("train", "two.mpg", "--out", "two")
+    s = {name: struct.unpack(f"<{len(raw) // 4}f", raw) for name, (_, _, raw) in states(f, "two").items() if ".standardize" in name}
+    check(s["z.standardize.mean"] == s["x.standardize.mean"] and s["z.standardize.deviation"] == s["x.standardize.deviation"], s)
+    check(abs(s["one.standardize2.mean"][0] - (100 * s["one.standardize.mean"][0] + 3)) < 1e-3, s)
+    check(abs(s["one.standardize2.deviation"][0] - 100 * s["one.standardize.deviation"][0]) < 1e-3, s)
+    f.put("nested.mpg", MODEL.replace('standardize(field["one"] + 5)', 'standardize(2 * standardize(field["one"]))'))
+    r = f.mpc("train", "nested.mpg", "--out", "nested", status=1)
+    check("E203" in r.err and "already" in r.err, r.err)
+
+
 with Folder() as f:
     f.put("m.mpg", MODEL)
     make_rows(f)
@@ -176,4 +192,5 @@ with Folder() as f:
     same_seed_same_bits(f)
     resuming_goes_on_to_the_same_end(f)
     what_augmentation_makes(f)
+    each_standardize_has_its_own(f)
 finish()
