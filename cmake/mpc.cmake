@@ -11,6 +11,11 @@ if(MPC_SANITIZE)
   add_link_options(-fsanitize=${MPC_SANITIZE})
 endif()
 
+if(MPC_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # mpc_embed(INPUT SYMBOL OUTPUT): a text file (ASCII) as the C string `const char *const SYMBOL`.
 function(mpc_embed input symbol output)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${input})
