@@ -23,6 +23,7 @@ const char *fe_format(fe_elab *e, const char *format, ...) {
     mpc_str_vprintf(&s, format, args);
     va_end(args);
     char *text = s.failed ? NULL : mpc_arena_strndup(e->arena, mpc_str_cstr(&s), s.length);
+    e->work += s.length / FE_TEXT_PER_WORK;
     mpc_str_free(&s);
     if (!text) fe_no_memory_value(e);
     return text ? text : "";

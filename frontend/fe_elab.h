@@ -10,6 +10,7 @@ enum {
     FE_MAX_CALLS = 256,
     FE_MAX_EVAL = 2500,
     FE_MAX_WORK = 1000000, /* at most some 300 MB and a second */
+    FE_TEXT_PER_WORK = 64, /* bytes of a name that count as one evaluation: names grow with the nesting of calls */
     FE_MAX_TURNS = 100000,
     FE_MAX_FOLD_LIST = 100000
 };
@@ -104,7 +105,7 @@ typedef struct fe_elab {
     bool in_metric;
     mpc_value_id rng_seed, rng_step;
     uint32_t calls, depth;
-    uint64_t work; /* expressions evaluated and list elements copied */
+    uint64_t work; /* expressions evaluated, list elements copied, long names made */
     bool failed;   /* out of memory or the builder's error */
     mpc_str scratch;
 } fe_elab;

@@ -2,11 +2,24 @@
  * printed before the run, so that the last one is the finding; a file that takes longer than its seconds ends the
  * program. */
 #include <dirent.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "tests/fuzz/harness.h"
 
-enum { MOST_SECONDS = 30 }; /* with sanitizers, on a busy machine */
+enum {
+    MOST_SECONDS = 30, /* with sanitizers, on a busy machine */
+    MOST_KILOBYTES = 512 << 10
+};
+
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+static const bool MEMORY_IS_OURS = false; /* a sanitizer keeps what was freed */
+#else
+static const bool MEMORY_IS_OURS = true;
+#endif
 
 static unsigned files;
 
@@ -19,6 +32,9 @@ static void replay_file(const char *path, size_t size) {
     alarm(MOST_SECONDS);
     LLVMFuzzerTestOneInput(data, size);
     alarm(0);
+    struct rusage used;
+    if (MEMORY_IS_OURS && getrusage(RUSAGE_SELF, &used) == 0)
+        fuzz_require(used.ru_maxrss <= MOST_KILOBYTES, "a small input takes little memory");
     free(data);
     files++;
 }
