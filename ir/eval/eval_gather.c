@@ -51,18 +51,8 @@ bool mpc_eval_one_hot(mpc_eval *e) {
     return true;
 }
 
-typedef struct draw {
-    uint64_t seed, stream;
-    uint32_t step;
-} draw;
-
-static draw read_draw(const mpc_eval *e, uint32_t first) {
-    return (draw){(uint64_t)(int64_t)e->operands[first].data[0], (uint64_t)mpc_attr_int(e->graph, e->node, "stream"),
-                  (uint32_t)(int32_t)e->operands[first + 1].data[0]};
-}
-
 bool mpc_eval_random_uniform(mpc_eval *e) {
-    draw d = read_draw(e, 0);
+    mpc_draw d = mpc_eval_draw(e, 0);
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++)
         e->results[0].data[i] = (double)mpc_random_uniform(d.seed, d.stream, d.step, (uint64_t)i);
@@ -71,7 +61,7 @@ bool mpc_eval_random_uniform(mpc_eval *e) {
 
 /* The comparison is in f32 in every mode: which elements are dropped is not a matter of accuracy. */
 bool mpc_eval_dropout(mpc_eval *e) {
-    draw d = read_draw(e, 1);
+    mpc_draw d = mpc_eval_draw(e, 1);
     double rate = mpc_attr_float(e->graph, e->node, "rate");
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++) {

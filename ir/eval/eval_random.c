@@ -7,16 +7,6 @@
 #include "ir/eval/eval_util.h"
 #include "ir/rules.h"
 
-typedef struct source {
-    uint64_t seed, stream;
-    uint32_t step;
-} source;
-
-static source read_source(const mpc_eval *e, uint32_t first) {
-    return (source){(uint64_t)(int64_t)e->operands[first].data[0], (uint64_t)mpc_attr_int(e->graph, e->node, "stream"),
-                    (uint32_t)(int32_t)e->operands[first + 1].data[0]};
-}
-
 static double polynomial(const double *coefficients, double z) {
     double p = 0;
     for (int i = 0; i < MPC_GAUSS_TERMS; i++) p = p * z + coefficients[i];
@@ -36,7 +26,7 @@ static double bits_of(double x) {
 }
 
 /* mpc_random_gauss without its roundings */
-static double wide_gauss(const source *s, uint64_t i) {
+static double wide_gauss(const mpc_draw *s, uint64_t i) {
     double u = (double)mpc_random_uniform(s->seed, s->stream, s->step, i);
     double w = (double)mpc_random_uniform(s->seed, s->stream ^ MPC_RANDOM_SISTER, s->step, i);
     double angle = MPC_GAUSS_TURN * (0.25 - fabs(w - 0.5));
@@ -44,7 +34,7 @@ static double wide_gauss(const source *s, uint64_t i) {
 }
 
 bool mpc_eval_random_normal(mpc_eval *e) {
-    source s = read_source(e, 0);
+    mpc_draw s = mpc_eval_draw(e, 0);
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++)
         e->results[0].data[i] =
@@ -53,7 +43,7 @@ bool mpc_eval_random_normal(mpc_eval *e) {
 }
 
 bool mpc_eval_bernoulli(mpc_eval *e) {
-    source s = read_source(e, 0);
+    mpc_draw s = mpc_eval_draw(e, 0);
     float p = (float)mpc_attr_float(e->graph, e->node, "p");
     int64_t count = mpc_type_elements(&e->results[0].type);
     for (int64_t i = 0; i < count; i++)
@@ -62,7 +52,7 @@ bool mpc_eval_bernoulli(mpc_eval *e) {
 }
 
 bool mpc_eval_drop_path(mpc_eval *e) {
-    source s = read_source(e, 1);
+    mpc_draw s = mpc_eval_draw(e, 1);
     double rate = mpc_attr_float(e->graph, e->node, "rate");
     const mpc_type *t = &e->results[0].type;
     int64_t rows = t->dims[0], size = rows > 0 ? mpc_type_elements(t) / rows : 0;

@@ -62,3 +62,8 @@ mpc_axis_view mpc_axis_view_of(const mpc_type *type, int64_t axis) {
 double *mpc_eval_scratch(mpc_eval *e, int64_t count) {
     return mpc_arena_alloc(e->scratch, (size_t)(count > 0 ? count : 1) * sizeof(double));
 }
+
+mpc_draw mpc_eval_draw(const mpc_eval *e, uint32_t first) {
+    return (mpc_draw){(uint64_t)(int64_t)e->operands[first].data[0], (uint64_t)mpc_attr_int(e->graph, e->node, "stream"),
+                      (uint32_t)(int32_t)e->operands[first + 1].data[0]};
+}

@@ -52,6 +52,13 @@ int64_t mpc_eval_first_max(const double *x, int64_t n, int64_t stride);
 /* Bias (operand 2, if there) and `act` on the accumulator, results[0] as [rows, n]. */
 void mpc_eval_epilogue(const mpc_eval *e, int64_t rows, int64_t n);
 
+/* Where a random op's numbers come from: operands `first` (seed) and `first` + 1 (step), attribute stream. */
+typedef struct mpc_draw {
+    uint64_t seed, stream;
+    uint32_t step;
+} mpc_draw;
+mpc_draw mpc_eval_draw(const mpc_eval *e, uint32_t first);
+
 /* Zeroed doubles that live as long as the evaluation; NULL when out of memory. */
 double *mpc_eval_scratch(mpc_eval *e, int64_t count);
 
