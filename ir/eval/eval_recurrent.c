@@ -52,6 +52,18 @@ static const double *state_before(const layer *l, const mpc_tensor *steps, const
     return at < 0 ? first->data + i * l->h : steps->data + at * l->h;
 }
 
+/* Step k of example i; `input` and `hidden` [gates h] are scratch. */
+typedef void step_function(const layer *l, int64_t i, int64_t k, double *input, double *hidden);
+
+static bool forward(mpc_eval *e, int64_t gates, step_function *step) {
+    layer l = read_layer(e, gates);
+    double *input = mpc_eval_scratch(e, gates * l.h), *hidden = mpc_eval_scratch(e, gates * l.h);
+    if (input == NULL || hidden == NULL) return false;
+    for (int64_t i = 0; i < l.b; i++)
+        for (int64_t k = 0; k < l.t; k++) step(&l, i, k, input, hidden);
+    return true;
+}
+
 /* (x, w_input, w_hidden, bias, h0, c0) -> y, c, gates */
 static void lstm_step(const layer *l, int64_t i, int64_t k, double *input, double *hidden) {
     mpc_eval *e = l->e;
@@ -71,14 +83,7 @@ static void lstm_step(const layer *l, int64_t i, int64_t k, double *input, doubl
     }
 }
 
-bool mpc_eval_lstm(mpc_eval *e) {
-    layer l = read_layer(e, 4);
-    double *input = mpc_eval_scratch(e, 4 * l.h), *hidden = mpc_eval_scratch(e, 4 * l.h);
-    if (input == NULL || hidden == NULL) return false;
-    for (int64_t i = 0; i < l.b; i++)
-        for (int64_t k = 0; k < l.t; k++) lstm_step(&l, i, k, input, hidden);
-    return true;
-}
+bool mpc_eval_lstm(mpc_eval *e) { return forward(e, 4, lstm_step); }
 
 /* (x, w_input, w_hidden, bias, bias_hidden, h0) -> y, h, gates: r, z, n and the hidden part of n */
 static void gru_step(const layer *l, int64_t i, int64_t k, double *input, double *hidden) {
@@ -97,14 +102,7 @@ static void gru_step(const layer *l, int64_t i, int64_t k, double *input, double
     }
 }
 
-bool mpc_eval_gru(mpc_eval *e) {
-    layer l = read_layer(e, 3);
-    double *input = mpc_eval_scratch(e, 3 * l.h), *hidden = mpc_eval_scratch(e, 3 * l.h);
-    if (input == NULL || hidden == NULL) return false;
-    for (int64_t i = 0; i < l.b; i++)
-        for (int64_t k = 0; k < l.t; k++) gru_step(&l, i, k, input, hidden);
-    return true;
-}
+bool mpc_eval_gru(mpc_eval *e) { return forward(e, 3, gru_step); }
 
 /* --- backward --- */
 
