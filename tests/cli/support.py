@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import traceback
 
 MPC = os.path.abspath(sys.argv[1])
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "ref"
@@ -136,3 +137,14 @@ def read_safetensors(data):
 def final_checkpoint(folder, run):
     name = folder.get(run, "checkpoints", "last").decode().strip()
     return name, {f: folder.get(run, "checkpoints", name, f) for f in ("weights.safetensors", "state.safetensors")}
+
+
+def run_all(cases):
+    """Every case, also after one that failed; then `finish`."""
+    for case in cases:
+        try:
+            case()
+        except Exception as error:
+            traceback.print_exc()
+            check(False, case.__name__, repr(error))
+    finish()

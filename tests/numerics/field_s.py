@@ -6,7 +6,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
-from support import DEVICE, Folder, check, final_checkpoint, finish, read_safetensors, without_times  # noqa: E402
+from support import DEVICE, Folder, check, final_checkpoint, read_safetensors, run_all, without_times  # noqa: E402
 
 
 def model(body, columns, train, params=""):
@@ -215,11 +215,4 @@ def fc019():
         check("E360" in r.err, r.err)
 
 
-for case in (fc001, fc003, fc005, fc006, fc008, fc010, fc011, fc013, fc016, fc017, fc019):
-    try:
-        case()
-    except Exception as error:  # the other cases still run
-        import traceback
-        traceback.print_exc()
-        check(False, case.__name__, repr(error))
-finish()
+run_all([fc001, fc003, fc005, fc006, fc008, fc010, fc011, fc013, fc016, fc017, fc019])

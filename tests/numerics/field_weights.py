@@ -1,7 +1,7 @@
 """Field cases of masters, averages and moments (class W), through `mpc train`: parameters that don't move in 16 bits, and the three
 ways to store them."""
-from update_case import Case, f32, run_all  # first: it finds `support`
-from support import DEVICE, check, finish
+from update_case import Case, f32  # first: it finds `support`
+from support import DEVICE, check, run_all
 
 ONE = ["    w = param([1], init = constant(1))", "    loss l = mean(w) * x"]
 SMALL = ["precision = bf16", "optimizer = sgd(lr = 6e-4)", "length = 100 steps"]
@@ -152,4 +152,4 @@ def fc082_small_updates_in_f16():
 
 
 CASES = [f for name, f in sorted(globals().items()) if name.startswith("fc")]
-run_all(CASES + [memory_and_reasons_know_that_there_is_no_master], check, finish)
+run_all(CASES + [memory_and_reasons_know_that_there_is_no_master])

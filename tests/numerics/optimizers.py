@@ -3,8 +3,8 @@ compared with the papers' formulas in doubles."""
 import math
 import os
 
-from update_case import Case, run_all  # first: it finds `support`
-from support import check, finish
+from update_case import Case  # first: it finds `support`
+from support import check, run_all
 
 STEPS = 40
 QUADRATIC = ["    w = param([2], init = uniform(low = 0.5, high = 2))", "    loss l = sum(w * w * 0.5) * x"]
@@ -190,4 +190,4 @@ def initialisers_have_their_spread():
 
 
 run_all([every_optimizer, every_schedule, schedule_goes_on_where_it_was, clip_value_bounds_true_gradients, train_freezes_by_path,
-         last_batch_is_kept_or_dropped, parameters_come_from_a_file, initialisers_have_their_spread], check, finish)
+         last_batch_is_kept_or_dropped, parameters_come_from_a_file, initialisers_have_their_spread])

@@ -50,14 +50,3 @@ class Case(Folder):
     def tensors(self, run="run"):
         """All states, without what the files say of the run."""
         return [read_safetensors(data)[0] for data in self.files(run)]
-
-
-def run_all(cases, check, finish):
-    for case in cases:
-        try:
-            case()
-        except Exception as error:  # the other cases still run
-            import traceback
-            traceback.print_exc()
-            check(False, case.__name__, repr(error))
-    finish()
