@@ -22,6 +22,17 @@ static inline void fuzz_gather(mpc_dataset *d, const mpc_data_field *fields, uin
         fuzz_require(order[0] < (uint64_t)rows, "an order lists rows that exist");
 }
 
+/* The type of one row of an array; false: too large to be worth gathering. */
+static inline bool fuzz_row_type(const mpc_data_array *a, mpc_type *type) {
+    *type = (mpc_type){MPC_FMT_f32, a->rank, {0}};
+    int64_t elements = 1;
+    for (uint32_t k = 0; k < a->rank; k++) {
+        type->dims[k] = a->dims[k];
+        if (a->dims[k] > FUZZ_ROW_ELEMENTS || (elements *= a->dims[k]) > FUZZ_ROW_ELEMENTS) return false;
+    }
+    return true;
+}
+
 /* One field at a time: a field that can't be bound says nothing of the others. */
 static inline void fuzz_arrays(mpc_dataset *d) {
     uint32_t count = mpc_dataset_array_count(d);
@@ -29,14 +40,8 @@ static inline void fuzz_arrays(mpc_dataset *d) {
         mpc_data_array a = mpc_dataset_array(d, i);
         char source[300];
         snprintf(source, sizeof source, "field[\"%.200s\"]", a.name);
-        mpc_data_field f = {.source = source, .where = "", .row_type = {MPC_FMT_f32, a.rank, {0}}};
-        int64_t elements = 1;
-        bool small = true;
-        for (uint32_t k = 0; k < a.rank; k++) {
-            f.row_type.dims[k] = a.dims[k];
-            small = small && a.dims[k] <= FUZZ_ROW_ELEMENTS && (elements *= a.dims[k]) <= FUZZ_ROW_ELEMENTS;
-        }
-        if (!small) continue;
+        mpc_data_field f = {.source = source, .where = ""};
+        if (!fuzz_row_type(&a, &f.row_type)) continue;
         fuzz_gather(d, &f, 1);
         f.row_type.format = MPC_FMT_i32;
         f.hi = 10;
@@ -44,10 +49,26 @@ static inline void fuzz_arrays(mpc_dataset *d) {
     }
 }
 
-static inline void fuzz_windows(mpc_dataset *d, int64_t length) {
+enum { FUZZ_WINDOW = 4 };
+
+static inline void fuzz_windows(mpc_dataset *d) {
+    const int64_t length = FUZZ_WINDOW;
     mpc_data_field fields[2] = {{.source = "window", .where = "", .row_type = {MPC_FMT_i32, 1, {length}}},
                                 {.source = "next(window)", .where = "", .row_type = {MPC_FMT_i32, 1, {length}}}};
     fuzz_gather(d, fields, 2);
+}
+
+/* The input as a file: opened, used if it could be, closed. */
+static inline void fuzz_data(const uint8_t *data, size_t size, mpc_dataset *(*open)(const char *path, const mpc_sink *sink),
+                             void (*use)(mpc_dataset *set)) {
+    fuzz_diags d = fuzz_diags_open();
+    fuzz_file f = fuzz_file_open(data, size);
+    mpc_dataset *set = open(f.path, &d.sink);
+    fuzz_require(set || fuzz_said_error(&d), "a file that isn't read is explained");
+    if (set) use(set);
+    mpc_dataset_destroy(set);
+    fuzz_file_close(&f);
+    fuzz_diags_close(&d);
 }
 
 #endif
