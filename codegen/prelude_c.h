@@ -436,6 +436,25 @@ MPC_FN vf mpc_scale_(vf p, vf n) {
 #endif
 }
 
+/* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2 */
+MPC_FN vf mpc_exp_terms_(vf r) {
+    vf p = mpc_fma(mpc_splat(1.99193775e-4f), r, mpc_splat(1.39472249e-3f));
+    p = mpc_fma(p, r, mpc_splat(8.33326299e-3f));
+    p = mpc_fma(p, r, mpc_splat(4.16662544e-2f));
+    p = mpc_fma(p, r, mpc_splat(1.66666672e-1f));
+    return mpc_fma(p, r, mpc_splat(0.5f));
+}
+/* log(2^e (1 + f)) for f from sqrt(1/2) - 1 to sqrt(2) - 1; low: what the upper part of log(2) lacks, times e, and other small terms */
+MPC_FN vf mpc_log_sum_(vf e, vf f, vf low) {
+    vf s = f / (2.0f + f), z = s * s;
+    vf q = mpc_fma(mpc_splat(0.233556479f), z, mpc_splat(0.285498708f));
+    q = mpc_fma(q, z, mpc_splat(0.400001317f));
+    q = mpc_fma(q, z, mpc_splat(0.666666687f)) * z;
+    vf h = 0.5f * f * f;
+    vf r = mpc_fma(s, h + q, low);
+    return mpc_fma(e, mpc_splat(0.693359375f), f - (h - r));
+}
+
 /* at most 1 ulp; results below 2^-126 too. What is certainly 0 (masked scores) is not computed as such: subnormal
  * arithmetic is slow. */
 MPC_FN vf mpc_exp(vf x) {
@@ -443,11 +462,7 @@ MPC_FN vf mpc_exp(vf x) {
     vf n = mpc_rint_(c * 1.44269504f);
     vf r = mpc_fma(n, mpc_splat(-0.693359375f), c);
     r = mpc_fma(n, mpc_splat(2.12194440e-4f), r);
-    vf p = mpc_fma(mpc_splat(1.99193775e-4f), r, mpc_splat(1.39472249e-3f));
-    p = mpc_fma(p, r, mpc_splat(8.33326299e-3f));
-    p = mpc_fma(p, r, mpc_splat(4.16662544e-2f));
-    p = mpc_fma(p, r, mpc_splat(1.66666672e-1f));
-    p = mpc_fma(p, r, mpc_splat(0.5f));
+    vf p = mpc_exp_terms_(r);
     p = mpc_fma(p * r, r, r) + 1.0f;
     return mpc_choose_lt(x, floor, mpc_splat(0.0f), mpc_scale_(p, n));
 }
@@ -459,13 +474,7 @@ MPC_FN vf mpc_log(vf x) {
     vi u = (vi)y - 0x3f3504f3; /* mantissa from sqrt(1/2) to sqrt(2) */
     vf e = __builtin_convertvector((u >> 23) - (sub & 23), vf);
     vf f = (vf)((u & 0x007fffff) + 0x3f3504f3) - 1.0f;
-    vf s = f / (2.0f + f), z = s * s;
-    vf q = mpc_fma(mpc_splat(0.233556479f), z, mpc_splat(0.285498708f));
-    q = mpc_fma(q, z, mpc_splat(0.400001317f));
-    q = mpc_fma(q, z, mpc_splat(0.666666687f)) * z;
-    vf h = 0.5f * f * f;
-    vf r = mpc_fma(s, h + q, e * -2.12194440e-4f);
-    r = mpc_fma(e, mpc_splat(0.693359375f), f - (h - r));
+    vf r = mpc_log_sum_(e, f, e * -2.12194440e-4f);
     r = mpc_select_f(x == 0.0f, mpc_splat(-__builtin_inff()), r);
     r = mpc_select_f((x < 0.0f) | (x != x), mpc_splat(__builtin_nanf("")), r);
     return mpc_select_f(x == __builtin_inff(), x, r);
@@ -480,13 +489,7 @@ MPC_FN vf mpc_log1p(vf x) {
     vf cut = mpc_select_f(k > 1, 1.0f - (u - x), x - (u - 1.0f)) / u;
     cut = mpc_select_f(whole, mpc_splat(0.0f), cut);
     vf f = mpc_select_f(whole, x, (vf)((i & 0x007fffff) + 0x3f3504f3) - 1.0f);
-    vf s = f / (2.0f + f), z = s * s;
-    vf q = mpc_fma(mpc_splat(0.233556479f), z, mpc_splat(0.285498708f));
-    q = mpc_fma(q, z, mpc_splat(0.400001317f));
-    q = mpc_fma(q, z, mpc_splat(0.666666687f)) * z;
-    vf h = 0.5f * f * f;
-    vf r = mpc_fma(s, h + q, mpc_fma(e, mpc_splat(-2.12194440e-4f), cut));
-    r = mpc_fma(e, mpc_splat(0.693359375f), f - (h - r));
+    vf r = mpc_log_sum_(e, f, mpc_fma(e, mpc_splat(-2.12194440e-4f), cut));
     r = mpc_choose_lt(mpc_abs_f(x), mpc_splat(0x1p-25f), x, r);
     r = mpc_select_f(x == -1.0f, mpc_splat(-__builtin_inff()), r);
     r = mpc_select_f((x < -1.0f) | (x != x), mpc_splat(__builtin_nanf("")), r);
@@ -500,11 +503,7 @@ MPC_FN vf mpc_expm1(vf x) {
     vi k = (vi)magic - 0x4b400000; /* of NaN: any; the result is NaN then */
     vf r = mpc_fma(n, mpc_splat(-0.693359375f), c);
     r = mpc_fma(n, mpc_splat(2.12194440e-4f), r);
-    vf p = mpc_fma(mpc_splat(1.99193775e-4f), r, mpc_splat(1.39472249e-3f));
-    p = mpc_fma(p, r, mpc_splat(8.33326299e-3f));
-    p = mpc_fma(p, r, mpc_splat(4.16662544e-2f));
-    p = mpc_fma(p, r, mpc_splat(1.66666672e-1f));
-    p = mpc_fma(p, r, mpc_splat(0.5f));
+    vf p = mpc_exp_terms_(r);
     vf rest = 1.0f - mpc_exp2i_(-mpc_min_i(k, mpc_splat_i(30)));
     p = mpc_scale_(mpc_fma(p * r, r, rest + r), n);
     return mpc_choose_ne(x, mpc_splat(0.0f), mpc_choose_lt(x, floor, mpc_splat(-1.0f), p), x);

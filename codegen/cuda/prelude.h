@@ -445,16 +445,30 @@ MPC_FN float mpc_ceil1(float x) {
     const float r = mpc_round1(x);
     return mpc_float(mpc_bits(r < x ? r + 1.0f : r) | (mpc_bits(x) & 0x80000000u));
 }
+/* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2 */
+MPC_FN float mpc_exp_terms_(float r) {
+    float p = mpc_fma1(1.99193775e-4f, r, 1.39472249e-3f);
+    p = mpc_fma1(p, r, 8.33326299e-3f);
+    p = mpc_fma1(p, r, 4.16662544e-2f);
+    p = mpc_fma1(p, r, 1.66666672e-1f);
+    return mpc_fma1(p, r, 0.5f);
+}
+/* log(2^e (1 + f)) for f from sqrt(1/2) - 1 to sqrt(2) - 1; low: what the upper part of log(2) lacks, times e, and other small terms */
+MPC_FN float mpc_log_sum_(float e, float f, float low) {
+    const float s = mpc_div1(f, 2.0f + f), z = s * s;
+    float q = mpc_fma1(0.233556479f, z, 0.285498708f);
+    q = mpc_fma1(q, z, 0.400001317f);
+    q = mpc_fma1(q, z, 0.666666687f) * z;
+    const float h = 0.5f * f * f;
+    float r = mpc_fma1(s, h + q, low);
+    return mpc_fma1(e, 0.693359375f, f - (h - r));
+}
 MPC_FN float mpc_exp1(float x) { /* at most 1 ulp */
     const float c = x < -104.0f ? 0.0f : x > 89.0f ? 89.0f : x;
     const float magic = c * 1.44269504f + 12582912.0f, n = magic - 12582912.0f;
     float r = mpc_fma1(n, -0.693359375f, c);
     r = mpc_fma1(n, 2.12194440e-4f, r);
-    float p = mpc_fma1(1.99193775e-4f, r, 1.39472249e-3f);
-    p = mpc_fma1(p, r, 8.33326299e-3f);
-    p = mpc_fma1(p, r, 4.16662544e-2f);
-    p = mpc_fma1(p, r, 1.66666672e-1f);
-    p = mpc_fma1(p, r, 0.5f);
+    float p = mpc_exp_terms_(r);
     p = mpc_fma1(p * r, r, r) + 1.0f;
     const int32_t k = (int32_t)(mpc_bits(magic) - 0x4b400000u), h = k >> 1; /* of NaN: any; p is NaN then */
     p = p * mpc_float((uint32_t)(h + 127) << 23) * mpc_float((uint32_t)(k - h + 127) << 23);
@@ -466,13 +480,7 @@ MPC_FN float mpc_log1(float x) { /* at most 1 ulp; log(0) = -inf, log(x < 0) = N
     const int32_t u = (int32_t)(mpc_bits(y) - 0x3f3504f3u);
     const float e = (float)((u >> 23) - (sub ? 23 : 0));
     const float f = mpc_float(((uint32_t)u & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-    const float s = mpc_div1(f, 2.0f + f), z = s * s;
-    float q = mpc_fma1(0.233556479f, z, 0.285498708f);
-    q = mpc_fma1(q, z, 0.400001317f);
-    q = mpc_fma1(q, z, 0.666666687f) * z;
-    const float h = 0.5f * f * f;
-    float r = mpc_fma1(s, h + q, e * -2.12194440e-4f);
-    r = mpc_fma1(e, 0.693359375f, f - (h - r));
+    float r = mpc_log_sum_(e, f, e * -2.12194440e-4f);
     r = x == 0.0f ? -MPC_INFINITY : r;
     r = x < 0.0f || x != x ? MPC_NAN : r;
     return x == MPC_INFINITY ? x : r;
@@ -484,13 +492,7 @@ MPC_FN float mpc_log1p1(float x) { /* at most 1 ulp; log1p(-1) = -inf, below NaN
     float cut = mpc_div1(k > 1 ? 1.0f - (u - x) : x - (u - 1.0f), u);
     cut = k == 0 ? 0.0f : cut;
     const float f = k == 0 ? x : mpc_float(((uint32_t)i & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
-    const float s = mpc_div1(f, 2.0f + f), z = s * s;
-    float q = mpc_fma1(0.233556479f, z, 0.285498708f);
-    q = mpc_fma1(q, z, 0.400001317f);
-    q = mpc_fma1(q, z, 0.666666687f) * z;
-    const float h = 0.5f * f * f;
-    float r = mpc_fma1(s, h + q, mpc_fma1(e, -2.12194440e-4f, cut));
-    r = mpc_fma1(e, 0.693359375f, f - (h - r));
+    float r = mpc_log_sum_(e, f, mpc_fma1(e, -2.12194440e-4f, cut));
     r = mpc_abs1(x) < 0x1p-25f ? x : r;
     r = x == -1.0f ? -MPC_INFINITY : r;
     r = x < -1.0f || x != x ? MPC_NAN : r;
@@ -502,11 +504,7 @@ MPC_FN float mpc_expm11(float x) { /* at most 2 ulp */
     const int32_t k = (int32_t)(mpc_bits(magic) - 0x4b400000u), h = k >> 1, low = k > 30 ? 30 : k;
     float r = mpc_fma1(n, -0.693359375f, c);
     r = mpc_fma1(n, 2.12194440e-4f, r);
-    float p = mpc_fma1(1.99193775e-4f, r, 1.39472249e-3f);
-    p = mpc_fma1(p, r, 8.33326299e-3f);
-    p = mpc_fma1(p, r, 4.16662544e-2f);
-    p = mpc_fma1(p, r, 1.66666672e-1f);
-    p = mpc_fma1(p, r, 0.5f);
+    float p = mpc_exp_terms_(r);
     const float rest = 1.0f - mpc_float((uint32_t)(127 - low) << 23);
     p = mpc_fma1(p * r, r, rest + r);
     p = p * mpc_float((uint32_t)(h + 127) << 23) * mpc_float((uint32_t)(k - h + 127) << 23);
