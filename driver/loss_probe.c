@@ -10,20 +10,6 @@
 
 enum { MEASURED_STEPS = 2, STREAM = 8 };
 
-/* A session with the same model and data, without states. `config` outlives it; `assignment` may be shared. */
-static mpc_session beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *assignment) {
-    mpc_session probe = *s;
-    probe.train = config;
-    probe.assignment = assignment;
-    probe.store = NULL;
-    probe.observed = NULL;
-    probe.plan_choices = NULL;
-    probe.loss_budget = 0;
-    probe.sensitivity = NULL;
-    probe.dial = NULL;
-    return probe;
-}
-
 static int64_t batch_of(const mpc_session *s, const mpc_dataset *d) {
     int64_t rows = mpc_dataset_rows(d);
     return s->train->batch < rows ? s->train->batch : rows;
@@ -95,7 +81,7 @@ static bool measure_steps(mpc_step *step, mpc_dataset *d, mpc_sensitivity *out) 
 bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out) {
     mpc_train_config config = *s->train;
     config.precision = "f32";
-    mpc_session probe = beside(s, &config, mpc_assignment_create());
+    mpc_session probe = mpc_session_beside(s, &config, mpc_assignment_create());
     probe.device = MPC_DEVICE_REF;
     probe.keep_composites = probe.each_gradient = true;
     mpc_step *step = probe.assignment ? mpc_step_create(&probe, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
@@ -148,7 +134,7 @@ static bool compare_steps(mpc_step *wide, mpc_step *low, mpc_dataset *d, int64_t
 bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, double *deviation) {
     mpc_train_config config = *s->train;
     config.precision = "f32";
-    mpc_session f32 = beside(s, &config, mpc_assignment_create()), own = beside(s, s->train, s->assignment);
+    mpc_session f32 = mpc_session_beside(s, &config, mpc_assignment_create()), own = mpc_session_beside(s, s->train, s->assignment);
     int64_t batch = batch_of(s, d);
     mpc_step *wide = f32.assignment ? mpc_step_create(&f32, MPC_PHASE_TRAIN, batch) : NULL;
     mpc_step *low = wide ? mpc_step_create(&own, MPC_PHASE_TRAIN, batch) : NULL;

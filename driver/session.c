@@ -85,6 +85,19 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
 }
 
+mpc_session mpc_session_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *assignment) {
+    mpc_session probe = *s;
+    probe.train = config;
+    probe.assignment = assignment;
+    probe.store = NULL;
+    probe.observed = NULL;
+    probe.plan_choices = NULL;
+    probe.loss_budget = 0;
+    probe.sensitivity = NULL;
+    probe.dial = NULL;
+    return probe;
+}
+
 void mpc_session_close(mpc_session *s) {
     mpc_store_destroy(s->store);
     for (size_t i = s->datasets.count; i > 0; i--) mpc_dataset_destroy(s->datasets.data[i - 1]);

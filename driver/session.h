@@ -59,6 +59,9 @@ typedef struct mpc_session {
 /* Reads and loads the model file of the command line. false after diagnostics. */
 bool mpc_session_open(mpc_session *s, mpc_cli *cli);
 void mpc_session_close(mpc_session *s);
+/* A session with the same model and data, without states or what was seen and sought for the first's assignment. Not to be closed: the
+ * caller destroys its store and assignment. `config` outlives it. */
+mpc_session mpc_session_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *assignment);
 /* Reads --profile-data, if given (observed_data.c). */
 bool mpc_session_load_observed(mpc_session *s);
 

@@ -124,17 +124,9 @@ bool mpc_standardize(const mpc_session *s, mpc_store *store, mpc_dataset *d) {
     if (!is_needed(s, &ok)) return ok;
     mpc_train_config config = *s->train;
     config.precision = "f32";
-    mpc_session probe = *s;
-    probe.train = &config;
-    probe.store = NULL;
-    probe.observed = NULL;
-    probe.plan_choices = NULL;
-    probe.sensitivity = NULL;
-    probe.dial = NULL;
-    probe.loss_budget = 0;
+    mpc_session probe = mpc_session_beside(s, &config, mpc_assignment_create());
     probe.keep_composites = probe.each_gradient = false;
     probe.device = s->device == MPC_DEVICE_REF ? MPC_DEVICE_REF : MPC_DEVICE_CPU;
-    probe.assignment = mpc_assignment_create();
     mpc_arena *arena = mpc_arena_create();
     ok = probe.assignment && arena;
     if (!ok) mpc_error(s->sink, "E901", "out of memory");
