@@ -26,6 +26,25 @@ function(mpc_embed input symbol output)
     "extern const char *const ${symbol};\nstatic const char text[] = {\n${bytes}0};\nconst char *const ${symbol} = text;\n" @ONLY)
 endfunction()
 
+# mpc_embed_std(TARGET): the files of std/ as texts, and the table of them, fe_std_files, into a library.
+function(mpc_embed_std target)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/std/*.mpg)
+  set(declarations)
+  set(rows)
+  list(LENGTH files count)
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME)
+    string(REGEX REPLACE "[^a-z0-9]" "_" symbol mpc_text_std_${name})
+    mpc_embed(${file} ${symbol} ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.c)
+    target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.c)
+    string(APPEND declarations "extern const char *const ${symbol};\n")
+    string(APPEND rows "    {\"std/${name}\", &${symbol}},\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/std_table.c CONTENT
+    "#include \"frontend/fe_model.h\"\n@declarations@const mpc_std_file fe_std_files[] = {\n@rows@};\nconst size_t fe_std_count = @count@;\n" @ONLY)
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/std_table.c)
+endfunction()
+
 # mpc_layer(NAME LINK libs... EMBED texts...): static library mpc_NAME of all C files below NAME/; generated parsers are compiled without
 # warnings; a text file NAME/dir/file.h of EMBED is there as `const char *const mpc_text_dir_file_h`.
 function(mpc_layer name)

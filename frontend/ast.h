@@ -37,7 +37,7 @@ typedef enum fe_ast_kind {
     AST_OUTPUT, /* text, kid[0] */
     AST_EXPR_STATEMENT, /* a value that goes nowhere: an error with its own words */
     /* items */
-    AST_USE,         /* text = file */
+    AST_USE,         /* text = file, list of names (none: all), integer: its index in the model, once it is opened */
     AST_CONST,       /* text, kid[0] */
     AST_BLOCK,       /* text, list of AST_PARM, other = body, kid[0] = result types (linked) */
     AST_MODEL,       /* text, list of AST_PARM, other = body */
@@ -79,6 +79,11 @@ typedef struct fe_bracket {
     uint32_t offset;
 } fe_bracket;
 
+typedef struct fe_spans {
+    mpc_span *data;
+    size_t count, capacity;
+} fe_spans;
+
 struct fe_model_diag;
 typedef struct fe_parser {
     mpc_context *ctx;
@@ -90,6 +95,7 @@ typedef struct fe_parser {
     fe_bracket stack[FE_MAX_DEPTH];
     uint32_t depth;
     int start;   /* token that chooses what is parsed, then 0 */
+    fe_spans *comments; /* out; NULL: they aren't wanted */
     bool failed; /* an error was sent, or out of memory */
     bool no_memory;
     bool deep; /* too deep: nothing more is read */

@@ -23,9 +23,49 @@ static void append_source(const mpc_model *m, mpc_span span, mpc_str *out) {
     if (text && span.end <= length) mpc_str_append_n(out, text + span.begin, span.end - span.begin);
 }
 
+static void print_quoted(const char *text, mpc_str *out) {
+    mpc_str_append(out, "\"");
+    for (; *text; text++) {
+        if (*text == '\n' || *text == '\t') mpc_str_append(out, *text == '\n' ? "\\n" : "\\t");
+        else {
+            if (*text == '"' || *text == '\\') mpc_str_append(out, "\\");
+            mpc_str_append_n(out, text, 1);
+        }
+    }
+    mpc_str_append(out, "\"");
+}
+
+/* `use` by the name that the file's copy has in a run's folder. */
+static void print_copy(const mpc_model *m, const fe_ast *use, const char *folder, mpc_str *out) {
+    mpc_str path = {0};
+    mpc_str_printf(&path, "%s%s", folder, m->files.data[use->integer].copy);
+    print_quoted(mpc_str_cstr(&path), out);
+    out->failed = out->failed || path.failed;
+    mpc_str_free(&path);
+}
+
+static void print_uses(const mpc_model *m, bool origins, bool copies, mpc_str *out) {
+    for (const fe_ast *i = m->items.first; i; i = i->next) {
+        if (i->kind != AST_USE) continue;
+        mpc_str_append(out, "use ");
+        for (const fe_ast *n = i->list.first; n; n = n->next)
+            mpc_str_printf(out, "%s%s", n->text, n->next ? ", " : " from ");
+        if (copies) print_copy(m, i, "used/", out);
+        else print_quoted(i->text, out);
+        print_origin(m, origins, i->span, FE_FROM_FILE, NULL, out);
+    }
+    for (size_t i = 0; i < m->consts.count && !copies; i++) {
+        const fe_const *c = &m->consts.data[i];
+        if (!c->command || c->item->span.file == m->file) continue;
+        mpc_str_printf(out, "# const %s of %s  # %s\n", c->item->text,
+                       mpc_sources_name(mpc_context_sources(m->ctx), c->item->span.file), c->command);
+    }
+}
+
 static void print_items(const mpc_model *m, bool origins, mpc_str *out) {
     for (size_t i = 0; i < m->consts.count; i++) {
         const fe_const *c = &m->consts.data[i];
+        if (c->item->span.file != m->file) continue;
         mpc_str_printf(out, "const %s = ", c->item->text);
         append_source(m, c->expr->span, out);
         print_origin(m, origins, c->item->span, c->command ? FE_FROM_COMMAND : FE_FROM_FILE, c->command, out);
@@ -84,18 +124,6 @@ static void print_data(const mpc_model *m, bool origins, const char *folder, mpc
         print_origin(m, origins, e->span, FE_FROM_FILE, NULL, out);
     }
     mpc_str_append(out, "}\n");
-}
-
-static void print_quoted(const char *text, mpc_str *out) {
-    mpc_str_append(out, "\"");
-    for (; *text; text++) {
-        if (*text == '\n' || *text == '\t') mpc_str_append(out, *text == '\n' ? "\\n" : "\\t");
-        else {
-            if (*text == '"' || *text == '\\') mpc_str_append(out, "\\");
-            mpc_str_append_n(out, text, 1);
-        }
-    }
-    mpc_str_append(out, "\"");
 }
 
 static void print_agreements(const mpc_model *m, bool origins, mpc_str *out) {
@@ -168,6 +196,41 @@ static void print_all(const mpc_model *m, bool origins, const char *folder, mpc_
     mpc_str_append(out, "}\n");
 }
 
-void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) { print_all(m, origins, NULL, out); }
+/* --- copies of the files that are used --- */
 
-void mpc_model_print_resolved(const mpc_model *m, const char *folder, mpc_str *out) { print_all(m, true, folder, out); }
+static const fe_const *const_of(const mpc_model *m, const fe_ast *item) {
+    for (size_t i = 0; i < m->consts.count; i++)
+        if (m->consts.data[i].item == item) return &m->consts.data[i];
+    return NULL;
+}
+
+void mpc_model_print_used(const mpc_model *m, size_t index, mpc_str *out) {
+    const fe_file *file = &m->files.data[index + 1];
+    size_t length = 0;
+    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), file->id, &length);
+    uint32_t at = 0;
+    for (const fe_ast *i = file->items.first; i; i = i->next) {
+        const fe_const *c = i->kind == AST_CONST ? const_of(m, i) : NULL;
+        if (i->kind != AST_USE && (!c || !c->command)) continue;
+        mpc_span old = c ? i->kid[0]->span : i->name_span;
+        mpc_str_append_n(out, text + at, old.begin - at);
+        if (c) append_source(m, c->expr->span, out);
+        else print_copy(m, i, "", out);
+        at = old.end;
+    }
+    mpc_str_append_n(out, text + at, length - at);
+}
+
+size_t mpc_model_used_count(const mpc_model *m) { return m->files.count - 1; }
+uint32_t mpc_model_used_file(const mpc_model *m, size_t i) { return m->files.data[i + 1].id; }
+const char *mpc_model_used_copy(const mpc_model *m, size_t i) { return m->files.data[i + 1].copy; }
+
+void mpc_model_print_config(const mpc_model *m, bool origins, mpc_str *out) {
+    print_uses(m, origins, false, out);
+    print_all(m, origins, NULL, out);
+}
+
+void mpc_model_print_resolved(const mpc_model *m, const char *folder, mpc_str *out) {
+    print_uses(m, true, true, out);
+    print_all(m, true, folder, out);
+}

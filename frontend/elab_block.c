@@ -21,7 +21,7 @@ static void mismatch(fe_call *c, uint32_t i, const fe_ast *type, const char *why
 /* One size of a signature against a dim. NULL: fine. */
 static const char *check_dim(fe_elab *e, const fe_ast *dim, int64_t size) {
     if (dim->kind == AST_HOLE) return NULL;
-    if (dim->kind == AST_NAME && !fe_lookup(e, dim->sym) && !fe_find_const(e->m, dim->sym)) {
+    if (dim->kind == AST_NAME && !fe_lookup(e, dim->sym) && !fe_find_const(e->m, dim)) {
         fe_bind(e, dim, fe_int(size), true);
         return NULL;
     }

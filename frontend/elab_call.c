@@ -51,7 +51,10 @@ static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
     const char *alias = fe_alias(callee->text);
     fe_suggestion s = fe_suggest(callee->text);
     for (size_t i = 0; fe_builtin_at(i); i++) fe_suggest_try(&s, fe_builtin_at(i)->name);
-    for (size_t i = 0; i < e->m->blocks.count; i++) fe_suggest_try(&s, e->m->blocks.data[i].item->text);
+    for (size_t i = 0; i < e->m->names.count; i++) {
+        const fe_name *n = &e->m->names.data[i];
+        if (n->is_block && fe_sees(e->m, callee, n)) fe_suggest_try(&s, mpc_sym_text(e->ctx, n->sym));
+    }
     const fe_builtin *fn = fe_find_builtin(alias ? alias : s.best ? s.best : "");
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E010", callee->span, "there is no op or block `%s`", callee->text);
     if (fn) fe_help(&r, "did you mean %s(%s)?", fn->name, fe_signature(e, fn));
@@ -186,7 +189,7 @@ fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_ast *callee = at->kid[0];
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
     if (callee->kind != AST_NAME || fe_lookup(e, callee->sym)) return call_value(e, at, name);
-    fe_block *block = fe_find_block(e->m, callee->sym);
+    fe_block *block = fe_find_block(e->m, callee);
     const fe_builtin *fn = block ? NULL : fe_find_builtin(callee_name(at));
     if (!block && !fn) fn = fe_find_plugin_op(e, callee->text);
     if (!block && !fn) return unknown_callee(e, callee);

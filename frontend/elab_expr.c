@@ -289,7 +289,7 @@ static fe_value predefined(fe_elab *e, const fe_ast *at, bool *found) {
 
 static void unknown_name(fe_elab *e, const fe_ast *at) {
     const fe_builtin *fn = fe_find_builtin(at->text);
-    if (fn || fe_find_block(e->m, at->sym)) {
+    if (fn || fe_find_block(e->m, at)) {
         fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "`%s` is %s, not a value", at->text,
                                fn ? "an op" : "a block");
         if (fn) fe_help(&r, "call it: %s(%s)", fn->name, fe_signature(e, fn));
@@ -299,8 +299,10 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     fe_suggestion s = fe_suggest(at->text);
     for (size_t i = 0; e->frame && i < e->frame->bindings.count; i++)
         fe_suggest_try(&s, mpc_sym_text(e->ctx, e->frame->bindings.data[i].sym));
-    for (size_t i = 0; i < e->m->consts.count; i++)
-        if (e->m->consts.data[i].item) fe_suggest_try(&s, e->m->consts.data[i].item->text);
+    for (size_t i = 0; i < e->m->names.count; i++) {
+        const fe_name *n = &e->m->names.data[i];
+        if (!n->is_block && fe_sees(e->m, at, n)) fe_suggest_try(&s, mpc_sym_text(e->ctx, n->sym));
+    }
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "there is no `%s` here", at->text);
     const char *alias = fe_alias(at->text);
     if (s.best || alias) fe_help(&r, "did you mean `%s`?", alias ? alias : s.best);
@@ -333,7 +335,7 @@ static fe_value eval_name(fe_elab *e, const fe_ast *at) {
         return FE_POISONED;
     }
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
-    fe_const *c = fe_find_const(e->m, at->sym);
+    fe_const *c = fe_find_const(e->m, at);
     if (c) return fe_const_value(e, c);
     bool found = false;
     fe_value v = predefined(e, at, &found);

@@ -9,13 +9,13 @@
 static const char *describe_number(fe_elab *e, const fe_ast *at, int64_t value) {
     if (at->kind != AST_NAME)
         return at->kind == AST_INT ? "" : fe_format(e, "%s = %lld", fe_source_text(e->m, at->span), (long long)value);
-    const fe_const *found = fe_find_const(e->m, at->sym);
-    if (found && found->item)
+    const fe_const *found = fe_find_const(e->m, at);
+    if (found)
         return fe_format(e, "%s = %lld (%s)", at->text, (long long)value, fe_place_text(e->d, found->item->span));
     uint32_t hits = 0;
     for (size_t i = 0; i < e->m->consts.count; i++) {
         const fe_const *c = &e->m->consts.data[i];
-        if (c->expr->kind != AST_INT || c->expr->integer != value || !c->item) continue;
+        if (c->expr->kind != AST_INT || c->expr->integer != value || c->item->span.file != at->span.file) continue;
         found = c;
         hits++;
     }

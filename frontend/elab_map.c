@@ -146,7 +146,7 @@ fe_value fe_eval_field(fe_elab *e, const fe_ast *at) {
 /* --- model inputs --- */
 
 static bool free_dim(fe_elab *e, const fe_ast *dim, int64_t *size) {
-    const fe_const *c = fe_find_const(e->m, dim->sym);
+    const fe_const *c = fe_find_const(e->m, dim);
     if (c || fe_lookup(e, dim->sym)) return false;
     if (strcmp(dim->text, "batch") == 0) {
         *size = e->batch;
@@ -257,7 +257,7 @@ static fe_value not_by_rows(fe_elab *e, const fe_ast *parm, const fe_ast *type) 
 
 static bool begins_with_batch(const fe_elab *e, const fe_ast *type) {
     const fe_ast *first = type->list.first;
-    return first && first->kind == AST_NAME && strcmp(first->text, "batch") == 0 && !fe_find_const(e->m, first->sym);
+    return first && first->kind == AST_NAME && strcmp(first->text, "batch") == 0 && !fe_find_const(e->m, first);
 }
 
 static const fe_ast *mapping_of(const mpc_model *m, mpc_sym sym) {

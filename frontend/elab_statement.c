@@ -17,7 +17,7 @@ void fe_run_body(fe_elab *e, const fe_list *body) {
 /* --- assignment --- */
 
 static bool may_bind(fe_elab *e, const fe_ast *name) {
-    const fe_const *c = fe_find_const(e->m, name->sym);
+    const fe_const *c = fe_find_const(e->m, name);
     if (!c && strcmp(name->text, "training") != 0) return true;
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span, "`%s` is a constant; a variable needs another name",
                            name->text);

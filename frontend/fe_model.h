@@ -22,6 +22,25 @@ typedef struct fe_block {
     bool used;
 } fe_block;
 
+typedef struct fe_file { /* the model's own (index 0), or one that it or another uses */
+    uint32_t id;         /* in the sources */
+    fe_list items;
+    const fe_ast *use; /* that brought it first; NULL: the model's own */
+    uint32_t user;     /* index of the file where that stands */
+    const mpc_std_file *std;
+    const char *copy; /* its name in a run's folder, other than that of any other file */
+    bool complete;    /* read, with all that it uses */
+} fe_file;
+
+typedef struct fe_name { /* what a name means in one file */
+    mpc_sym sym;
+    uint32_t file; /* id */
+    bool is_block;
+    uint32_t index; /* of the constant or block */
+    mpc_span from;  /* the declaration, or the words of the `use` that brings it */
+    bool whole;     /* brought with everything of its file */
+} fe_name;
+
 /* One key of a section, with where its value came from. */
 typedef struct fe_setting {
     const char *key;
@@ -58,7 +77,10 @@ struct mpc_model {
     fe_list items;
     fe_ast *item; /* the model */
     bool has_data;
-    MPC_ARRAY(fe_const) consts;
+    const mpc_other_files *others; /* while it is loaded; NULL: there are none */
+    MPC_ARRAY(fe_file) files;
+    MPC_ARRAY(fe_name) names;
+    MPC_ARRAY(fe_const) consts; /* of all files */
     MPC_ARRAY(fe_block) blocks;
     MPC_ARRAY(fe_setting) train;
     MPC_ARRAY(fe_selector) params;
@@ -78,8 +100,20 @@ struct mpc_model {
     bool batch_read; /* `batch` was used as a value */
 };
 
-fe_const *fe_find_const(mpc_model *m, mpc_sym sym);
-fe_block *fe_find_block(mpc_model *m, mpc_sym sym);
+/* Written by CMake from std/. */
+extern const mpc_std_file fe_std_files[];
+extern const size_t fe_std_count;
+
+/* What a name means where it is written: its file's declarations and what that file uses. */
+fe_const *fe_find_const(mpc_model *m, const fe_ast *name);
+fe_block *fe_find_block(mpc_model *m, const fe_ast *name);
+/* Is that name known in the file where `at` stands? Texts of the command line stand in the model's own. */
+bool fe_sees(const mpc_model *m, const fe_ast *at, const fe_name *name);
+fe_const *fe_const_named(mpc_model *m, const char *name); /* seen by the model's own file */
+/* Parses the model's file and all that it uses, and declares what they hold (use.c). Errors are counted in m->diag. */
+void fe_load_files(mpc_model *m);
+/* A file's items, or an expression; false after errors (model.c). */
+bool fe_parse(mpc_model *m, uint32_t file, fe_list *items, const fe_ast **expression);
 const fe_ast *fe_find_section(const mpc_model *m, const char *name); /* NULL: the file has none */
 /* Parses text that isn't in the file: an override or a default. `name` is what messages call it. NULL after errors. */
 const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text);

@@ -127,7 +127,26 @@ typedef struct mpc_field_info { /* a graph input: a field of the data */
     mpc_span span;
 } mpc_field_info;
 
+/* A file of std/, which is part of mpc. */
+typedef struct mpc_std_file {
+    const char *name;        /* "std/resnet.mpg" */
+    const char *const *text; /* ASCII */
+} mpc_std_file;
+const mpc_std_file *mpc_std_at(size_t index); /* NULL at the end */
+const mpc_std_file *mpc_std_find(const char *name);
+
+/* Where the files come from that a model uses. `open` gives the file that `said` names in the file `from` (an id), registered
+ * in the context's sources, and for a file that it gave before the same id; `from` and the model's own file count.
+ * 0: there is none, and `why` says so in a sentence. */
+typedef struct mpc_other_files {
+    uint32_t (*open)(void *user, uint32_t from, const char *said, mpc_str *why);
+    void *user;
+} mpc_other_files;
+
 /* NULL on errors (up to 10 sent). `file` is registered in the context's sources. */
+mpc_model *mpc_model_load_using(mpc_context *ctx, uint32_t file, const mpc_other_files *others,
+                                const mpc_override *overrides, size_t override_count);
+/* The same where there are no other files but those of std/. */
 mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *overrides, size_t override_count);
 void mpc_model_destroy(mpc_model *model);
 const char *mpc_model_name(const mpc_model *model);
@@ -137,6 +156,8 @@ const char *mpc_model_label(const mpc_model *model, const char *variable);
 /* Values that must have one format, as the option `agree` of autocast: groups "fc1|layer.*.out@m.mpg:12" joined by ';'. "": none;
  * NULL: out of memory. */
 const char *mpc_model_agreements(mpc_model *model);
+/* The line of params or train that decided `key` (init, decay, lr, freeze, ema, weights) for the parameter; file 0: none did. */
+mpc_span mpc_model_param_line(const mpc_model *model, const char *path, const char *key);
 size_t mpc_model_source_count(const mpc_model *model);
 const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
 /* Some mapping mentions field["name"], images or labels by that name. */
@@ -150,6 +171,14 @@ void mpc_model_print_config(const mpc_model *model, bool origins, mpc_str *out);
 /* The same with origins, data files with absolute paths, so that the text can be loaded from any folder. `folder`: the
  * absolute path that relative ones start from; NULL: not known, paths stay as they are. */
 void mpc_model_print_resolved(const mpc_model *model, const char *folder, mpc_str *out);
+
+/* The files that the model uses, its own apart: id in the sources, a name for a copy that no other has, and the text of
+ * the copy: constants as the command line has them, names of files as those of copies beside it. A resolved model finds
+ * the copies in used/. */
+size_t mpc_model_used_count(const mpc_model *model);
+uint32_t mpc_model_used_file(const mpc_model *model, size_t index);
+const char *mpc_model_used_copy(const mpc_model *model, size_t index);
+void mpc_model_print_used(const mpc_model *model, size_t index, mpc_str *out);
 
 /* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels,
  * variables and loop indices joined by '.', the same in every elaboration. Outputs: TRAIN    "loss" f32 [] (weighted

@@ -1,22 +1,10 @@
-/* Loading a model: parse, collect the items, apply overrides, evaluate the sections once. Elaboration comes later, as
+/* Loading a model: read its files (use.c), apply overrides, evaluate the sections once. Elaboration comes later, as
  * often as sizes ask for it. Constants are evaluated per elaboration (`vocabulary` is known only with data), the train
  * section once. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "frontend/fe_elab.h"
-
-fe_const *fe_find_const(mpc_model *m, mpc_sym sym) {
-    for (size_t i = 0; i < m->consts.count; i++)
-        if (m->consts.data[i].item->sym == sym) return &m->consts.data[i];
-    return NULL;
-}
-
-fe_block *fe_find_block(mpc_model *m, mpc_sym sym) {
-    for (size_t i = 0; i < m->blocks.count; i++)
-        if (m->blocks.data[i].item->sym == sym) return &m->blocks.data[i];
-    return NULL;
-}
 
 const fe_ast *fe_find_section(const mpc_model *m, const char *name) {
     for (const fe_ast *i = m->items.first; i; i = i->next)
@@ -33,7 +21,7 @@ const char *fe_source_text(mpc_model *m, mpc_span span) {
     return copy ? copy : "";
 }
 
-static bool parse_with(mpc_model *m, uint32_t file, fe_list *items, const fe_ast **expression) {
+bool fe_parse(mpc_model *m, uint32_t file, fe_list *items, const fe_ast **expression) {
     fe_parser *p = mpc_alloc(sizeof *p);
     if (!p) {
         m->diag.no_memory = true;
@@ -60,73 +48,7 @@ const fe_ast *fe_parse_text(mpc_model *m, const char *name, const char *text) {
     const fe_ast *e = NULL;
     uint32_t file = mpc_sources_add(mpc_context_sources(m->ctx), name, text, strlen(text));
     if (!file) m->diag.no_memory = true;
-    return file && parse_with(m, file, NULL, &e) ? e : NULL;
-}
-
-/* --- items --- */
-
-static void twice(mpc_model *m, const fe_ast *item, const fe_ast *first, const char *what) {
-    fe_report r =
-        fe_begin(&m->diag, MPC_SEV_ERROR, "E049", item->name_span, "%s `%s` is declared twice", what, item->text);
-    fe_note(&r, first->name_span, "the first time here");
-    fe_send(&r);
-}
-
-static const fe_ast *find_item(const mpc_model *m, const fe_ast *until) {
-    for (const fe_ast *i = m->items.first; i && i != until; i = i->next)
-        if (i->kind == until->kind && i->sym == until->sym) return i;
-    return NULL;
-}
-
-static void collect(mpc_model *m, fe_ast *item) {
-    const fe_ast *first = find_item(m, item);
-    const char *what = item->kind == AST_CONST   ? "the constant"
-                       : item->kind == AST_BLOCK ? "the block"
-                       : item->kind == AST_MODEL ? "the model"
-                                                 : "the section";
-    bool stored = true;
-    if (item->kind == AST_USE) {
-        fe_error(&m->diag, "E009", item->span, "`use` is not supported yet: copy the blocks into this file");
-        return;
-    }
-    if (first) {
-        twice(m, item, first, what);
-        return;
-    }
-    if (item->kind == AST_CONST) stored = mpc_array_push(&m->consts, (fe_const){.item = item, .expr = item->kid[0]});
-    if (item->kind == AST_BLOCK) stored = mpc_array_push(&m->blocks, (fe_block){.item = item});
-    if (item->kind == AST_MODEL) {
-        if (m->item)
-            fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
-        m->item = item;
-    }
-    if (!stored) m->diag.no_memory = true;
-}
-
-static void check_names(mpc_model *m, const fe_ast *item) {
-    for (const fe_ast *p = item->list.first; p; p = p->next) {
-        const fe_const *c = fe_find_const(m, p->sym);
-        for (const fe_ast *q = item->list.first; q != p; q = q->next)
-            if (q->sym == p->sym) fe_error(&m->diag, "E049", p->name_span, "`%s` stands here twice", p->text);
-        if (!c) continue;
-        fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E044", p->name_span,
-                               "`%s` is a constant; a parameter needs another name", p->text);
-        fe_note(&r, c->item->span, "it is declared here");
-        fe_send(&r);
-    }
-}
-
-static void collect_all(mpc_model *m) {
-    for (fe_ast *i = m->items.first; i; i = i->next) collect(m, i);
-    for (fe_ast *i = m->items.first; i; i = i->next) {
-        if (i->kind != AST_BLOCK && i->kind != AST_MODEL) continue;
-        if (!fe_name_sites(m->arena, &i->list, &i->other)) m->diag.no_memory = true;
-        check_names(m, i);
-    }
-    if (m->item || m->diag.errors) return;
-    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E049", (mpc_span){m->file, 0, 0}, "this file has no model");
-    fe_help(&r, "model name(x: f32[batch, 10], y: i32[batch]) { ... }");
-    fe_send(&r);
+    return file && fe_parse(m, file, NULL, &e) ? e : NULL;
 }
 
 /* --- losses and metrics, from the text alone --- */
@@ -203,21 +125,30 @@ static void read_statements(mpc_model *m) {
 
 static bool read_somewhere(const mpc_model *m, mpc_sym sym) {
     for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (fe_ast_mentions(i, sym)) return true;
+        if (i->kind != AST_USE && fe_ast_mentions(i, sym)) return true;
     return false;
 }
 
+static void warn_unused_file(mpc_model *m, const fe_ast *use) {
+    for (size_t i = 0; i < m->names.count; i++) {
+        const fe_name *n = &m->names.data[i];
+        if (n->whole && n->from.file == m->file && n->from.begin == use->name_span.begin && read_somewhere(m, n->sym))
+            return;
+    }
+    fe_warning(&m->diag, "W103", use->name_span, "nothing of %s is used here", use->text);
+}
+
+/* In the model's own file: what others declare may be there for others, and a constant of theirs for --const. */
 static void warn_unused(mpc_model *m) {
-    for (size_t i = 0; i < m->consts.count; i++) {
-        const fe_ast *c = m->consts.data[i].item;
-        if (!read_somewhere(m, c->sym))
-            fe_warning(&m->diag, "W103", c->name_span, "the constant `%s` is never used", c->text);
+    for (size_t i = 0; i < m->names.count; i++) {
+        const fe_name *n = &m->names.data[i];
+        bool brought = n->from.file == m->file && !n->is_block && m->consts.data[n->index].item->span.file != m->file;
+        if (n->file != m->file || n->whole || brought || read_somewhere(m, n->sym)) continue;
+        fe_warning(&m->diag, "W103", n->from, "the %s `%s` is never used", n->is_block ? "block" : "constant",
+                   mpc_sym_text(m->ctx, n->sym));
     }
-    for (size_t i = 0; i < m->blocks.count; i++) {
-        const fe_ast *b = m->blocks.data[i].item;
-        if (!read_somewhere(m, b->sym))
-            fe_warning(&m->diag, "W103", b->name_span, "the block `%s` is never used", b->text);
-    }
+    for (const fe_ast *i = m->items.first; i; i = i->next)
+        if (i->kind == AST_USE && !i->list.count) warn_unused_file(m, i);
 }
 
 /* --- load --- */
@@ -242,6 +173,11 @@ static void read_sections(mpc_model *m) {
 }
 
 mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *overrides, size_t override_count) {
+    return mpc_model_load_using(ctx, file, NULL, overrides, override_count);
+}
+
+mpc_model *mpc_model_load_using(mpc_context *ctx, uint32_t file, const mpc_other_files *others,
+                                const mpc_override *overrides, size_t override_count) {
     mpc_arena *arena = mpc_arena_create();
     mpc_model *m = arena ? mpc_alloc(sizeof *m) : NULL;
     if (!m) {
@@ -252,15 +188,15 @@ mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *o
     *m = (mpc_model){.ctx = ctx,
                      .arena = arena,
                      .file = file,
+                     .others = others,
                      .diag = {.ctx = ctx, .arena = arena},
                      .overrides = overrides,
                      .override_count = override_count};
     find_lines(m);
-    if (parse_with(m, file, &m->items, NULL)) {
-        collect_all(m);
-        if (!m->diag.errors && !m->diag.no_memory) read_sections(m);
-    } else if (!m->diag.errors) m->diag.no_memory = true;
+    fe_load_files(m);
+    if (!m->diag.errors && !m->diag.no_memory) read_sections(m);
     m->overrides = NULL;
+    m->others = NULL;
     if (m->diag.no_memory) fe_no_memory(&m->diag);
     if (!m->diag.errors && !m->diag.no_memory) {
         warn_unused(m);
@@ -272,6 +208,8 @@ mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *o
 
 void mpc_model_destroy(mpc_model *m) {
     if (!m) return;
+    mpc_array_free(&m->files);
+    mpc_array_free(&m->names);
     mpc_array_free(&m->consts);
     mpc_array_free(&m->blocks);
     mpc_array_free(&m->train);

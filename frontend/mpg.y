@@ -68,7 +68,7 @@ items: %empty { $$ = (fe_list){0}; }
      | items NL item { $$ = $1; fe_list_add(p, &$$, $3); p->stray = p->stray && $3 == &p->nothing; }
      ;
 item: "use" STRING { $$ = fe_node_text(p, AST_USE, @$, $2); }
-    | "use" names "from" STRING { $$ = fe_node_text(p, AST_USE, @$, $4); }
+    | "use" names "from" STRING { $$ = fe_node_text(p, AST_USE, @$, $4); $$->list = $2; }
     | "const" name '=' expr { $$ = fe_node_text(p, AST_CONST, @$, $2); $$->kid[0] = $4; }
     | "block" name '(' parms ')' result body {
         $$ = fe_node_text(p, AST_BLOCK, @$, $2);

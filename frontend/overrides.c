@@ -49,9 +49,8 @@ static const fe_ast *parse_value(mpc_model *m, const mpc_override *o, const char
 /* --- constants --- */
 
 static void set_const(mpc_model *m, const mpc_override *o) {
-    for (size_t i = 0; i < m->consts.count; i++) {
-        fe_const *c = &m->consts.data[i];
-        if (strcmp(c->item->text, o->key) != 0) continue;
+    fe_const *c = fe_const_named(m, o->key);
+    if (c) {
         const char *text;
         const fe_ast *e = parse_value(m, o, &text);
         if (e) c->expr = e;
@@ -59,7 +58,10 @@ static void set_const(mpc_model *m, const mpc_override *o) {
         return;
     }
     fe_suggestion s = fe_suggest(o->key);
-    for (size_t i = 0; i < m->consts.count; i++) fe_suggest_try(&s, m->consts.data[i].item->text);
+    for (size_t i = 0; i < m->names.count; i++) {
+        const fe_name *n = &m->names.data[i];
+        if (!n->is_block && n->file == m->file) fe_suggest_try(&s, mpc_sym_text(m->ctx, n->sym));
+    }
     fe_report r = begin(m, o, "E302", text_of(m, "the file has no constant `@`", o->key, ""));
     if (s.best) fe_help(&r, "did you mean --const %s=%s?", s.best, o->value);
     fe_send(&r);

@@ -1,0 +1,124 @@
+/* `use` on disk: a name is relative to the file that says it, and two names are one file when their real paths are
+ * equal, whatever links lie between. What can't be a model file (a folder, a pipe, more than 64 MiB) is refused before
+ * it is read. */
+#include "driver/used_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+#include "runtime/checkpoint.h"
+#include "runtime/data/dataset_impl.h"
+
+enum { LARGEST = 64 << 20 };
+
+typedef struct opened_file {
+    const char *real;
+    uint32_t id;
+} opened_file;
+
+typedef struct file_opener {
+    mpc_sources *sources;
+    mpc_arena *arena;
+    MPC_ARRAY(opened_file) files;
+} file_opener;
+
+static void keep_message(void *user, const mpc_diag *diag) {
+    mpc_str *why = user;
+    mpc_str_clear(why);
+    mpc_str_append(why, diag->message);
+}
+
+static bool remember(file_opener *o, const char *real, uint32_t id) {
+    const char *copy = mpc_arena_strdup(o->arena, real);
+    return copy && mpc_array_push(&o->files, (opened_file){copy, id});
+}
+
+static uint32_t read_file(file_opener *o, const char *path, const char *real, mpc_str *why) {
+    struct stat info;
+    if (stat(path, &info) == 0 && info.st_size > LARGEST) {
+        mpc_str_printf(why, "%s is larger than 64 MiB: this is no file of blocks", path);
+        return 0;
+    }
+    char *text;
+    size_t length;
+    mpc_sink sink = {.emit = keep_message, .user = why};
+    if (mpc_data_read_file(path, &sink, &text, &length) != MPC_OK) return 0;
+    uint32_t id = mpc_sources_add(o->sources, path, text, length);
+    mpc_free(text);
+    if (id && remember(o, real, id)) return id;
+    mpc_str_printf(why, "not enough memory to read %s", path);
+    return 0;
+}
+
+static uint32_t open_path(file_opener *o, const char *path, mpc_str *why) {
+    char real[PATH_MAX];
+    if (!realpath(path, real)) {
+        mpc_str_printf(why, "can't open %s: %s", path, strerror(errno));
+        return 0;
+    }
+    for (size_t i = 0; i < o->files.count; i++)
+        if (strcmp(o->files.data[i].real, real) == 0) return o->files.data[i].id;
+    return read_file(o, path, real, why);
+}
+
+static uint32_t open_beside(void *user, uint32_t from, const char *said, mpc_str *why) {
+    file_opener *o = user;
+    const char *name = mpc_sources_name(o->sources, from), *slash = strrchr(name, '/');
+    mpc_str path = {0};
+    if (*said != '/' && slash) mpc_str_append_n(&path, name, (size_t)(slash + 1 - name));
+    mpc_str_append(&path, said);
+    uint32_t id = 0;
+    if (path.failed) mpc_str_append(why, "out of memory");
+    else if (!*said) mpc_str_append(why, "this names no file");
+    else id = open_path(o, path.data, why);
+    mpc_str_free(&path);
+    return id;
+}
+
+mpc_model *mpc_load_model_files(mpc_session *s, uint32_t file) {
+    file_opener o = {.sources = s->sources, .arena = s->overrides.owned};
+    char real[PATH_MAX];
+    mpc_model *model = NULL;
+    mpc_other_files others = {.open = open_beside, .user = &o};
+    if (realpath(s->cli->options->file, real) && !remember(&o, real, file)) mpc_error(s->sink, "E901", "out of memory");
+    else model = mpc_model_load_using(s->ctx, file, &others, s->overrides.data, s->overrides.count);
+    mpc_array_free(&o.files);
+    return model;
+}
+
+/* --- in a run's folder --- */
+
+bool mpc_keep_used_files(const mpc_run_folder *f, mpc_session *s) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < mpc_model_used_count(s->model); i++) {
+        mpc_str name = {0}, text = {0};
+        mpc_str_printf(&name, "used/%s", mpc_model_used_copy(s->model, i));
+        mpc_model_print_used(s->model, i, &text);
+        ok = !name.failed && !text.failed;
+        if (!ok) mpc_error(s->sink, "E901", "out of memory");
+        else ok = mpc_run_folder_put(f, name.data, mpc_str_cstr(&text), text.length, s->sink);
+        mpc_str_free(&name);
+        mpc_str_free(&text);
+    }
+    return ok;
+}
+
+json_t *mpc_used_files_json(const mpc_session *s) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < mpc_model_used_count(s->model); i++) {
+        uint32_t id = mpc_model_used_file(s->model, i);
+        size_t length = 0;
+        const char *text = mpc_sources_text(s->sources, id, &length);
+        char hash[24];
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)mpc_hash_bytes(text, length));
+        json_array_append_new(list, json_pack("{s:s, s:s+, s:s}", "file", mpc_sources_name(s->sources, id), "copy",
+                                              "used/", mpc_model_used_copy(s->model, i), "hash", hash));
+    }
+    return list;
+}
