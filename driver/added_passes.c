@@ -44,14 +44,13 @@ void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline) {
     *pipeline = out;
 }
 
-bool mpc_check_added_passes(const mpc_cli *cli, const mpc_context *ctx) {
-    const mpc_text_list *added = &cli->options->added_passes;
+bool mpc_check_added_passes(const mpc_text_list *added, const mpc_context *ctx, const mpc_sink *sink) {
     for (size_t i = 0; i < added->count; i++) {
         char name[64] = "";
         size_t length = strcspn(added->data[i], "=");
         if (length < sizeof name) memcpy(name, added->data[i], length);
         if (mpc_pass_named(ctx, name)) continue;
-        mpc_error(&cli->sink, "E102", "--add-pass %s: there is no pass `%.*s`; `mpc passes` lists them", added->data[i],
+        mpc_error(sink, "E102", "--add-pass %s: there is no pass `%.*s`; `mpc passes` lists them", added->data[i],
                   (int)length, added->data[i]);
         return false;
     }

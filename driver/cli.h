@@ -100,13 +100,11 @@ typedef struct mpc_diag_printer {
 } mpc_diag_printer;
 mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 
-/* Plugins of the command line into a context; false after diagnostics (plugins.c). */
-bool mpc_load_plugins(const mpc_cli *cli, mpc_context *ctx);
 /* --add-pass: pipelines after the passes that they name, in a pipeline's text (added_passes.c). */
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
 /* Each stands after a pass that exists; false after a diagnostic. */
-bool mpc_check_added_passes(const mpc_cli *cli, const mpc_context *ctx);
-/* A context with all built-in rules and the plugins, for commands without a model; NULL after diagnostics. */
+bool mpc_check_added_passes(const mpc_text_list *added, const mpc_context *ctx, const mpc_sink *sink);
+/* A context with all built-in rules and the plugins (plugins.c), for commands without a model; NULL after diagnostics. */
 mpc_context *mpc_cli_context(mpc_cli *cli);
 
 int mpc_cmd_train(mpc_cli *cli);

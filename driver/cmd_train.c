@@ -16,7 +16,7 @@ static bool start_resumed(mpc_trainer *t) {
     mpc_session *s = t->session;
     return mpc_run_folder_open(&t->folder, s->cli->options->resume, s->sink) && mpc_trainer_resume(t) &&
            mpc_log_open(&t->log, t->folder.log.data, (int64_t)t->cursor.step, s->sink) == MPC_OK &&
-           (s->cli->options->changes.count == 0 || mpc_run_folder_describe(&t->folder, s));
+           ((s->cli->options->changes.count == 0 && !s->plugins_changed) || mpc_run_folder_describe(&t->folder, s));
 }
 
 static bool check_options(const mpc_cli *cli) {

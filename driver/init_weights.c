@@ -1,7 +1,6 @@
 /* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
  * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word
- * of
- * `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are here.
+ * of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,23 +66,43 @@ static bool may_be_missing(const mpc_options *o, const char *name) {
     return false;
 }
 
+enum { LISTED = 12 };
+typedef struct init_list { /* of names, for the report of success: the first ones and the count of all */
+    mpc_str text;
+    uint32_t count;
+} init_list;
+
 typedef struct init_lists {
-    mpc_str fresh, unused; /* for the report of success */
-    uint32_t loaded, fresh_count, unused_count, rounded; /* rounded: 16-bit in the file, f32 here */
+    init_list loaded, converted, fresh, unused;
+    uint32_t rounded; /* 16-bit in the file, f32 here */
     mpc_checkpoint_diff diff;
-    bool *filled;      /* by store entry */
-    mpc_str here;      /* numbered names of the model, */
-    const char *there; /* and of the file; NULL: it doesn't say */
+    bool *filled;        /* by store entry */
+    mpc_str here, there; /* numbered names of the model and of the file; "": the file has none of them */
 } init_lists;
 
-static void append_name(mpc_str *list, uint32_t *count, const char *name, const mpc_type *type) {
-    mpc_str_printf(list, "\n  %-28s ", name);
-    mpc_type_print(type, list);
-    ++*count;
+static void append_name(init_list *list, const char *name, const mpc_type *type, const mpc_type *in_file) {
+    if (list->count++ >= LISTED) return;
+    mpc_str_printf(&list->text, "\n  %-28s ", name);
+    if (in_file) {
+        mpc_type_print(in_file, &list->text);
+        mpc_str_append(&list->text, " in the file, here ");
+    }
+    mpc_type_print(type, &list->text);
+}
+
+static void print_list(const init_list *list, const char *what) {
+    if (list->count == 0) return;
+    fprintf(stderr, "%s %u:%s\n", what, list->count, mpc_str_cstr(&list->text));
+    if (list->count > LISTED) fprintf(stderr, "  and %u more\n", list->count - LISTED);
 }
 
 static bool is_parameter(const mpc_store_entry *e) {
     return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0;
+}
+
+static void leave_out(const mpc_tensor_view *t, init_lists *l) {
+    append_name(&l->unused, t->name, &t->type, NULL);
+    mpc_diff_unused(&l->diff, t->name, &t->type);
 }
 
 static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *name, init_lists *l) {
@@ -96,12 +115,12 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
             return;
         }
         l->rounded += mpc_type_bytes(&t->type) < mpc_type_bytes(&e->type);
+        if (t->type.format != e->type.format) append_name(&l->converted, e->name, &e->type, &t->type);
+        else append_name(&l->loaded, e->name, &e->type, NULL);
         mpc_store_take(e, t);
-        l->loaded++;
         return;
     }
-    append_name(&l->unused, &l->unused_count, t->name, &t->type);
-    mpc_diff_unused(&l->diff, t->name, &t->type);
+    leave_out(t, l);
 }
 
 static void load_tensors(mpc_session *s, const mpc_safetensors *file, init_lists *l) {
@@ -111,12 +130,9 @@ static void load_tensors(mpc_session *s, const mpc_safetensors *file, init_lists
         const mpc_tensor_view *t = mpc_safetensors_at(file, i);
         mpc_str_clear(&name);
         bool told = name_here(s->cli->options, t->name, &name);
-        bool moved = l->there && mpc_numbered_differs(mpc_str_cstr(&l->here), l->there, t->name, &mine, &other);
+        bool moved = mpc_numbered_differs(mpc_str_cstr(&l->here), mpc_str_cstr(&l->there), t->name, &mine, &other);
         if (told || !moved) load_tensor(s, t, mpc_str_cstr(&name), l);
-        else {
-            append_name(&l->unused, &l->unused_count, t->name, &t->type);
-            mpc_diff_unused(&l->diff, t->name, &t->type);
-        }
+        else leave_out(t, l);
     }
     mpc_str_free(&name);
 }
@@ -127,15 +143,15 @@ static void list_missing(mpc_session *s, init_lists *l) {
         if (!is_parameter(e)) continue;
         l->diff.wanted++;
         if (l->filled[i]) continue;
-        append_name(&l->fresh, &l->fresh_count, e->name, &e->type);
+        append_name(&l->fresh, e->name, &e->type, NULL);
         if (!may_be_missing(s->cli->options, e->name)) mpc_diff_missing(&l->diff, e->name, &e->type, NULL);
     }
 }
 
 /* The first missing name that a number in the file can't be taken for. */
 static bool numbers_differ(const init_lists *l, mpc_numbered *mine, mpc_numbered *other) {
-    for (size_t i = 0; l->there && i < l->diff.missing.count; i++)
-        if (mpc_numbered_differs(mpc_str_cstr(&l->here), l->there, l->diff.missing.data[i].name, mine, other))
+    for (size_t i = 0; i < l->diff.missing.count; i++)
+        if (mpc_numbered_differs(mpc_str_cstr(&l->here), mpc_str_cstr(&l->there), l->diff.missing.data[i].name, mine, other))
             return true;
     return false;
 }
@@ -145,13 +161,48 @@ static bool judge_lists(mpc_session *s, init_lists *l) {
     mpc_numbered mine, other;
     if (numbers_differ(l, &mine, &other)) return mpc_diff_report_numbered(&l->diff, &mine, &other, s->sink) == MPC_OK;
     if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
-    fprintf(stderr, "%u parameters from %s\n", l->loaded, l->diff.place);
+    fprintf(stderr, "%u of %u parameters from %s\n", l->loaded.count + l->converted.count, l->diff.wanted, l->diff.place);
+    print_list(&l->loaded, "loaded");
+    print_list(&l->converted, "converted");
     if (l->rounded)
         mpc_warn(s->sink, "W173", (mpc_span){0}, "%s has no masters: %u parameters start from the rounded values that it holds",
                  l->diff.place, l->rounded);
-    if (l->fresh_count) fprintf(stderr, "new:%s\n", mpc_str_cstr(&l->fresh));
-    if (l->unused_count) fprintf(stderr, "not used:%s\n", mpc_str_cstr(&l->unused));
+    print_list(&l->fresh, "new");
+    print_list(&l->unused, "not used");
     return true;
+}
+
+/* One entry of the model's list: how far the numbers go in both. */
+static void count_names(mpc_session *s, const mpc_safetensors *file, const char **at, init_lists *l) {
+    mpc_numbered n;
+    uint64_t here = 0, there = 0;
+    if (!mpc_numbered_next(at, &n)) {
+        *at += strlen(*at);
+        return;
+    }
+    for (uint32_t i = 0; i < mpc_store_count(s->store); i++)
+        if (is_parameter(mpc_store_at(s->store, i))) mpc_numbered_reach(&n, mpc_store_at(s->store, i)->name, &here);
+    for (uint32_t i = 0; i < mpc_safetensors_count(file); i++)
+        mpc_numbered_reach(&n, mpc_safetensors_at(file, i)->name, &there);
+    if (there == 0) return;
+    mpc_str_printf(&l->here, "%.*s=%llu ", (int)n.length, n.name, (unsigned long long)here);
+    mpc_str_printf(&l->there, "%.*s=%llu ", (int)n.length, n.name, (unsigned long long)there);
+}
+
+/* What the file says of its numbers; where it says nothing, as one of another program, the names themselves are counted, and so are the
+ * model's: a call without parameters has no name in either. */
+static bool list_numbers(mpc_session *s, const mpc_safetensors *file, init_lists *l) {
+    const char *said = mpc_safetensors_metadata(file, "numbered");
+    mpc_str all = {0};
+    if (mpc_numbered_list(s->store, &all) != MPC_OK) return mpc_str_free(&all), false;
+    if (said) {
+        mpc_str_append(&l->here, mpc_str_cstr(&all));
+        mpc_str_append(&l->there, said);
+    } else {
+        for (const char *at = mpc_str_cstr(&all); *at;) count_names(s, file, &at, l);
+    }
+    mpc_str_free(&all);
+    return !l->here.failed && !l->there.failed;
 }
 
 static mpc_safetensors *open_init(mpc_session *s, mpc_str *place) {
@@ -186,10 +237,9 @@ bool mpc_init_weights(mpc_session *s) {
     mpc_str place = {0};
     mpc_safetensors *file = open_init(s, &place);
     init_lists l = {.filled = file ? mpc_alloc(mpc_store_count(s->store) + 1) : NULL,
-                    .there = file ? mpc_safetensors_metadata(file, "numbered") : NULL,
                     .diff = {.place = mpc_str_cstr(&place), .kind = "parameters", .settable = true}};
     bool ok = false;
-    if (l.filled && mpc_numbered_list(s->store, &l.here) == MPC_OK) {
+    if (l.filled && list_numbers(s, file, &l)) {
         memset(l.filled, 0, mpc_store_count(s->store) + 1);
         load_tensors(s, file, &l);
         list_missing(s, &l);
@@ -198,9 +248,8 @@ bool mpc_init_weights(mpc_session *s) {
         ok = mpc_store_derive(s->store) == MPC_OK && ok;
     } else if (file) mpc_error(s->sink, "E901", "out of memory");
     mpc_free(l.filled);
-    mpc_str_free(&l.here);
-    mpc_str_free(&l.fresh);
-    mpc_str_free(&l.unused);
+    mpc_str *texts[] = {&l.here, &l.there, &l.loaded.text, &l.converted.text, &l.fresh.text, &l.unused.text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) mpc_str_free(texts[i]);
     mpc_diff_free(&l.diff);
     mpc_safetensors_destroy(file);
     mpc_str_free(&place);

@@ -83,7 +83,7 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
 void mpc_pipeline_text_for(const mpc_session *s, mpc_phase phase, mpc_stage stage, mpc_str *out) {
     mpc_str text = {0};
     own_passes(s, phase, stage, &text);
-    mpc_add_passes(&s->cli->options->added_passes, &text);
+    mpc_add_passes(&s->added_passes, &text);
     out->failed = out->failed || text.failed;
     mpc_str_append(out, mpc_str_cstr(&text));
     mpc_str_free(&text);

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "driver/run_folder.h"
+#include "driver/run_plugins.h"
 #include "driver/train_settings.h"
 #include "driver/version.h"
 #include "ir/schedule_rate.h"
@@ -79,6 +80,13 @@ static json_t *columns_json(const mpc_session *s) {
     return list;
 }
 
+static json_t *added_passes_json(const mpc_session *s) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->added_passes.count; i++)
+        json_array_append_new(list, json_string(s->added_passes.data[i]));
+    return list;
+}
+
 static json_t *run_json(mpc_session *s) {
     struct utsname host;
     if (uname(&host) != 0) memset(&host, 0, sizeof host);
@@ -95,6 +103,8 @@ static json_t *run_json(mpc_session *s) {
                             hash, "device", mpc_device_name(s->device), "started", when, "host", host.nodename,
                             "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", settings_json(s->train));
+    json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
+    json_object_set_new(run, "added_passes", added_passes_json(s));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);
     return run;
@@ -129,7 +139,7 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
     mpc_assignment_print(s->assignment, &assignment);
     bool ok = put_str(f, "resolved.mpg", &resolved, s->sink);
     ok = put_str(f, "assignment.txt", &assignment, s->sink) && ok;
-    return ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
+    return ok && mpc_run_keep_plugins(f, s) && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
            put_json(f, "run.json", run_json(s), s->sink);
 }
 

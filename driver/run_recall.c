@@ -18,6 +18,12 @@ static bool has_run(const char *folder, size_t length, const char *up, mpc_str *
     if (out->failed || access(out->data, F_OK) != 0) return false;
     mpc_str_clear(out);
     mpc_str_printf(out, "%.*s/%s", (int)length, folder, up);
+    char *plain = *up && !out->failed ? realpath(out->data, NULL) : NULL; /* runs/a/checkpoints/../ is hard to read */
+    if (plain) {
+        mpc_str_clear(out);
+        mpc_str_printf(out, "%s/", plain);
+    }
+    free(plain);
     return !out->failed;
 }
 
@@ -31,14 +37,36 @@ bool mpc_run_find(const char *from, mpc_str *folder) {
     return slash && has_run(from, (size_t)(slash - from), "../", folder);
 }
 
-static json_t *read_run(const char *from) {
+static json_t *read_from(const char *from, mpc_str *folder) {
+    if (!mpc_run_find(from, folder)) return NULL;
     mpc_str path = {0};
-    json_t *run = NULL;
-    if (mpc_run_find(from, &path)) {
-        mpc_str_append(&path, "run.json");
-        if (!path.failed) run = json_load_file(path.data, 0, NULL);
-    }
+    mpc_str_printf(&path, "%srun.json", folder->data);
+    json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
     mpc_str_free(&path);
+    return run;
+}
+
+static json_t *read_run(const char *from) {
+    mpc_str folder = {0};
+    json_t *run = read_from(from, &folder);
+    mpc_str_free(&folder);
+    return run;
+}
+
+/* The model file in the folder of a run: model.mpg as it was, or completed. */
+static bool lies_in_run(const char *file) {
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    return strcmp(name, "resolved.mpg") == 0 || strcmp(name, "model.mpg") == 0;
+}
+
+json_t *mpc_run_read(const mpc_options *o, mpc_str *folder) {
+    const char *from = o->from ? o->from : o->resume, *slash = strrchr(o->file, '/');
+    if (from) return read_from(from, folder);
+    if (!lies_in_run(o->file)) return NULL;
+    mpc_str dir = {0};
+    mpc_str_append_n(&dir, slash ? o->file : ".", slash ? (size_t)(slash - o->file) : 1);
+    json_t *run = dir.failed ? NULL : read_from(mpc_str_cstr(&dir), folder);
+    mpc_str_free(&dir);
     return run;
 }
 

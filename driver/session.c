@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "driver/cost_target.h"
 #include "driver/loss_budget.h"
+#include "driver/run_plugins.h"
 #include "driver/run_recall.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
@@ -75,8 +76,8 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }
-    if (mpc_passes_register(s->ctx) != MPC_OK || !mpc_load_plugins(cli, s->ctx)) return false;
-    if (!mpc_check_added_passes(cli, s->ctx)) return false;
+    if (mpc_passes_register(s->ctx) != MPC_OK || !mpc_run_load_plugins(s)) return false;
+    if (!mpc_check_added_passes(&s->added_passes, s->ctx, s->sink)) return false;
     s->profile = mpc_cost_target(s);
     if (!s->profile) return false;
     s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
@@ -107,6 +108,8 @@ void mpc_session_close(mpc_session *s) {
     mpc_assignment_destroy(s->assignment);
     mpc_model_destroy(s->model);
     mpc_context_destroy(s->ctx);
+    mpc_array_free(&s->plugins);
+    mpc_array_free(&s->added_passes);
     mpc_overrides_free(&s->overrides);
     mpc_choices_destroy(s->exec_options.choices);
 }

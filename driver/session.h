@@ -22,6 +22,10 @@ bool mpc_split_find(const char *name, mpc_split *split);
 typedef enum mpc_device_kind { MPC_DEVICE_CPU, MPC_DEVICE_REF, MPC_DEVICE_CUDA } mpc_device_kind;
 const char *mpc_device_name(mpc_device_kind device);
 
+typedef struct mpc_session_plugin { /* texts live as long as the session */
+    const char *path, *hash;        /* absolute; of its bytes when it was loaded */
+} mpc_session_plugin;
+
 typedef struct mpc_session {
     mpc_cli *cli;
     const mpc_sink *sink;
@@ -54,6 +58,12 @@ typedef struct mpc_session {
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     bool each_gradient;   /* training graphs have the gradient of every value as an output */
     mpc_override_list overrides;
+    struct {
+        mpc_session_plugin *data;
+        size_t count, capacity;
+    } plugins;
+    bool plugins_changed;       /* since the run that is gone on with was made */
+    mpc_text_list added_passes; /* --add-pass, of the command line or the run */
 } mpc_session;
 
 /* Reads and loads the model file of the command line. false after diagnostics. */

@@ -49,13 +49,21 @@ static bool find_entry(const char *list, const mpc_numbered *wanted, mpc_numbere
     return false;
 }
 
+/* Is `name` the entry's own with a number behind it? */
+static bool is_under(const mpc_numbered *n, const char *name) {
+    return strlen(name) > n->length + 1 && memcmp(name, n->name, n->length) == 0 && name[n->length] == '.' &&
+           name[n->length + 1] >= '0' && name[n->length + 1] <= '9';
+}
+
+void mpc_numbered_reach(const mpc_numbered *n, const char *name, uint64_t *count) {
+    if (!is_under(n, name)) return;
+    unsigned long long number = strtoull(name + n->length + 1, NULL, 10);
+    if (number < UINT32_MAX && number >= *count) *count = number + 1;
+}
+
 bool mpc_numbered_differs(const char *here, const char *there, const char *name, mpc_numbered *mine,
                           mpc_numbered *other) {
-    size_t length = strlen(name);
-    while (mpc_numbered_next(&here, mine)) {
-        bool under = length > mine->length + 1 && memcmp(name, mine->name, mine->length) == 0 &&
-                     name[mine->length] == '.' && name[mine->length + 1] >= '0' && name[mine->length + 1] <= '9';
-        if (under && find_entry(there, mine, other) && other->count != mine->count) return true;
-    }
+    while (mpc_numbered_next(&here, mine))
+        if (is_under(mine, name) && find_entry(there, mine, other) && other->count != mine->count) return true;
     return false;
 }

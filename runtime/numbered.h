@@ -19,4 +19,7 @@ bool mpc_numbered_next(const char **at, mpc_numbered *out);
 /* The entry of `here` under whose numbers `name` stands and which has another count in `there`; false: none. */
 bool mpc_numbered_differs(const char *here, const char *there, const char *name, mpc_numbered *mine,
                           mpc_numbered *other);
+/* Raises *count to one more than the number that `name` has under n->name, if it has one. */
+void mpc_numbered_reach(const mpc_numbered *n, const char *name, uint64_t *count);
+
 #endif

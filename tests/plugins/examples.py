@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 
-from support import ROOT, check, mpc, plugin, result
+from support import MODEL, ROOT, check, mpc, plugin, result
 
 LINEAR = """mpir 1
 graph @g(%x: f32[{rows},{inner}]) {{
@@ -15,26 +15,6 @@ graph @g(%x: f32[{rows},{inner}]) {{
   next %w, %w
   return("loss": %loss)
 }}
-"""
-MODEL = """model m(image: f32[batch, 64], digit: i32[batch]) {
-    h = softsign(linear(image, 32) as hidden)
-    logits = linear(h, 10) as head
-    loss ce = cross_entropy(logits, digit)
-    metric accuracy = accuracy(logits, digit)
-}
-data {
-    train = csv("DATA/digits-train.csv")
-    test = csv("DATA/digits-test.csv")
-    input image = columns[0:64] / 16
-    input digit = columns[64]
-}
-train {
-    precision = f32
-    solver = list
-    optimizer = sgd(lr = 0.1)
-    batch = 32
-    length = 20 steps
-}
 """
 
 
