@@ -24,11 +24,13 @@ typedef struct mpc_options {
     const char *profile_data; /* what `mpc profile` wrote */
     const char *stage, *format, *cost_target, *passes, *emit, *arch, *dump_dir, *print_after, *profile;
     int64_t threads, length;
+    int64_t top_k; /* predict; 0: all */
     double temperature;
     double loss_budget; /* train, explain --loss-budget */
     const char *sensitivity;
     int64_t loss_check; /* batches of the check; -1: not given */
     bool has_loss_budget;
+    bool no_tensorboard, check_nonfinite;
     bool json, short_form, overwrite, reasons, units, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
     bool has_seed;

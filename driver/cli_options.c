@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "driver/cli.h"
 
-typedef enum option_kind { FLAG, TEXT, INTEGER, REAL, LIST, SHORTHAND, STEPS, SEED, BUDGET } option_kind;
+typedef enum option_kind { FLAG, TEXT, INTEGER, COUNT, REAL, LIST, SHORTHAND, STEPS, SEED, BUDGET } option_kind;
 
 typedef struct option_row {
     const char *name, *value; /* "--out", "DIR"; value NULL for flags */
@@ -45,6 +45,7 @@ static const option_row OPTIONS[] = {
     {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN, "with --init: names A of the file are B here (globs)"},
     {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
+    {"--no-tensorboard", NULL, FLAG, AT(no_tensorboard), MPC_OPT_TRAIN, "no event file for TensorBoard beside log.jsonl"},
     {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN | MPC_OPT_PROFILE, "length of the training in steps"},
     {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
     {"--profile-data", "FILE", TEXT, AT(profile_data), MPC_OPT_MODEL,
@@ -61,9 +62,11 @@ static const option_row OPTIONS[] = {
     {"--which", "best|last|STEP", TEXT, AT(which), MPC_OPT_FROM, "which checkpoint (default: best if there is one)"},
     {"--split", "NAME", TEXT, AT(split), MPC_OPT_FROM, "train, valid, test or predict"},
     {"--input", "FILE", TEXT, AT(input), MPC_OPT_PREDICT, "rows to predict (CSV; - is stdin)"},
-    {"--prompt", "TEXT", TEXT, AT(prompt), MPC_OPT_PREDICT, "text models: text to go on from"},
-    {"--length", "N", INTEGER, AT(length), MPC_OPT_PREDICT, "text models: characters to write (default 400)"},
+    {"--prompt", "TEXT", TEXT, AT(prompt), MPC_OPT_PREDICT,
+     "text models: text to go on from; models of token files: numbers, \"12 7 431\""},
+    {"--length", "N", INTEGER, AT(length), MPC_OPT_PREDICT, "text models: characters or tokens to write (default 400)"},
     {"--temperature", "T", REAL, AT(temperature), MPC_OPT_PREDICT, "text models: 0 takes the likeliest (default 0.8)"},
+    {"--top-k", "K", COUNT, AT(top_k), MPC_OPT_PREDICT, "text models: draws among the K likeliest (default: all)"},
     {"--stage", "parsed|grad|decided|autocast|lowered|fused|final", TEXT, AT(stage), MPC_OPT_IR,
      "after which passes (default autocast)"},
     {"--format", "text|dot|json", TEXT, AT(format), MPC_OPT_IR, "form of the graph (default text)"},
@@ -131,8 +134,9 @@ static bool bad_value(const option_row *row, const char *value, const char *need
 static bool set_integer(const option_row *row, void *field, const char *value) {
     char *stop;
     errno = 0;
-    long long n = strtoll(value, &stop, 10);
-    if (errno || stop == value || *stop || n < 0) return bad_value(row, value, "a number from 0");
+    long long n = strtoll(value, &stop, 10), least = row->kind == COUNT;
+    if (errno || stop == value || *stop || n < least)
+        return bad_value(row, value, least ? "a number from 1" : "a number from 0");
     *(int64_t *)field = n;
     return true;
 }
@@ -176,6 +180,7 @@ static bool set_option(mpc_options *o, const option_row *row, const char *value)
         *(const char **)field = value;
         return true;
     case INTEGER:
+    case COUNT:
         return set_integer(row, field, value);
     case REAL:
         return set_real(row, field, value);

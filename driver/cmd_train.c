@@ -4,18 +4,26 @@
 #include "driver/lock.h"
 #include "driver/trainer.h"
 
+/* An event file for TensorBoard, unless told otherwise; `step` -1: of a new run, whose folder may hold an old one's. */
+static bool open_events(mpc_trainer *t, int64_t step) {
+    if (step < 0) mpc_events_remove(t->folder.path.data);
+    return t->session->cli->options->no_tensorboard ||
+           mpc_log_open_events(&t->log, t->folder.path.data, step) == MPC_OK;
+}
+
 static bool start_fresh(mpc_trainer *t) {
     mpc_session *s = t->session;
     if (s->cli->options->init && !mpc_init_weights(s)) return false;
     return mpc_run_folder_create(&t->folder, s) && mpc_run_folder_describe(&t->folder, s) &&
            mpc_session_save_choices(s, t->folder.path.data) &&
-           mpc_log_open(&t->log, t->folder.log.data, -1, s->sink) == MPC_OK;
+           mpc_log_open(&t->log, t->folder.log.data, -1, s->sink) == MPC_OK && open_events(t, -1);
 }
 
 static bool start_resumed(mpc_trainer *t) {
     mpc_session *s = t->session;
     return mpc_run_folder_open(&t->folder, s->cli->options->resume, s->sink) && mpc_trainer_resume(t) &&
            mpc_log_open(&t->log, t->folder.log.data, (int64_t)t->cursor.step, s->sink) == MPC_OK &&
+           open_events(t, (int64_t)t->cursor.step) &&
            ((s->cli->options->changes.count == 0 && !s->plugins_changed) || mpc_run_folder_describe(&t->folder, s));
 }
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -44,7 +45,7 @@ static size_t kept_length(const char *text, size_t size, int64_t step) {
 }
 
 mpc_status mpc_log_open(mpc_log *log, const char *path, int64_t resume_step, const mpc_sink *sink) {
-    *log = (mpc_log){.fd = -1, .path = path, .sink = sink};
+    *log = (mpc_log){.fd = -1, .path = path, .sink = sink, .events.fd = -1};
     size_t keep = 0;
     if (resume_step >= 0 && access(path, F_OK) == 0) {
         char *text;
@@ -56,6 +57,10 @@ mpc_status mpc_log_open(mpc_log *log, const char *path, int64_t resume_step, con
     log->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (log->fd < 0 || ftruncate(log->fd, (off_t)keep) != 0 || lseek(log->fd, 0, SEEK_END) < 0) return log_error(log);
     return MPC_OK;
+}
+
+mpc_status mpc_log_open_events(mpc_log *log, const char *folder, int64_t resume_step) {
+    return mpc_events_open(&log->events, folder, resume_step, log->sink);
 }
 
 void mpc_json_append_string(mpc_str *out, const char *text) {
@@ -76,6 +81,7 @@ static void key_of(mpc_log *log, const char *key) {
 }
 
 void mpc_log_begin(mpc_log *log, const char *type) {
+    log->group = NULL;
     mpc_str_clear(&log->nonfinite);
     mpc_str_append(&log->buffer, "{\"type\":\"");
     mpc_str_append(&log->buffer, type);
@@ -92,6 +98,7 @@ static bool finite_or_null(mpc_log *log, const char *key, double value) {
 }
 
 void mpc_log_number(mpc_log *log, const char *key, double value) {
+    if (log->group) mpc_events_add(&log->events, log->group, key, value);
     if (!finite_or_null(log, key, value)) return;
     char text[32];
     int n = snprintf(text, sizeof text, "%.7g",
@@ -118,7 +125,20 @@ void mpc_log_bool(mpc_log *log, const char *key, bool value) {
     mpc_str_append(&log->buffer, value ? "true" : "false");
 }
 
+static double seconds_since_1970(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void mpc_log_chart(mpc_log *log, const char *group, int64_t step) {
+    if (log->events.fd < 0) return;
+    log->group = group;
+    mpc_events_begin(&log->events, seconds_since_1970(), step);
+}
+
 mpc_status mpc_log_end(mpc_log *log) {
+    if (log->group) mpc_events_end(&log->events);
     if (log->nonfinite.length) {
         mpc_str_append(&log->buffer, ",\"nonfinite\":[");
         mpc_str_append(&log->buffer, log->nonfinite.data);
@@ -140,12 +160,13 @@ mpc_status mpc_log_flush(mpc_log *log) {
         left -= (size_t)n;
     }
     mpc_str_clear(&log->buffer);
-    return MPC_OK;
+    return log->events.fd >= 0 ? mpc_events_flush(&log->events) : MPC_OK;
 }
 
 void mpc_log_close(mpc_log *log) {
     if (log->fd >= 0) close(log->fd);
     log->fd = -1;
+    mpc_events_close(&log->events);
     mpc_str_free(&log->buffer);
     mpc_str_free(&log->nonfinite);
 }

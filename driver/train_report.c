@@ -83,6 +83,7 @@ static mpc_status log_step(mpc_trainer *t, mpc_runner *r, double now) {
     log_count(log, r, r->applied, "applied");
     mpc_log_number(log, "epoch", samples / rows);
     mpc_log_int(log, "samples", (int64_t)samples);
+    mpc_log_chart(log, "train", (int64_t)t->cursor.step);
     log_losses(log, &t->window);
     log_scalar(log, r, r->lr, "lr");
     log_scalar(log, r, r->grad_norm, "grad_norm");
@@ -239,6 +240,7 @@ bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, 
     mpc_log_begin(log, "eval");
     mpc_log_int(log, "step", (int64_t)t->cursor.step);
     mpc_log_text(log, "split", mpc_split_name(split));
+    mpc_log_chart(log, split == MPC_SPLIT_TRAIN ? "train.eval" : mpc_split_name(split), (int64_t)t->cursor.step);
     log_losses(log, totals);
     for (uint32_t k = 0; k < totals->metric_count; k++)
         mpc_log_number(log, mpc_model_metric(totals->model, k)->name, mpc_totals_metric_at(totals, k));

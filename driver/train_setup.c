@@ -73,7 +73,7 @@ bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
     *t = (mpc_trainer){.session = s,
                        .train = s->train,
                        .runners = {.session = s},
-                       .log = {.fd = -1},
+                       .log = {.fd = -1, .events.fd = -1},
                        .reason = "length",
                        .saved_step = UINT64_MAX};
     t->cursor.seed = s->train->seed;
