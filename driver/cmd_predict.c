@@ -1,4 +1,5 @@
-/* mpc predict: rows of a file or of the predict split through the outputs of the model; for text models, text. */
+/* mpc predict: rows of a file or of the predict split through the outputs of the model; for text and token models, what
+ * the model writes. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -6,10 +7,16 @@
 #include "driver/run_recall.h"
 #include "driver/trainer.h"
 
-static bool is_text_model(const mpc_session *s) {
+static bool has_source(const mpc_session *s, mpc_source_kind kind) {
     for (size_t i = 0; i < mpc_model_source_count(s->model); i++)
-        if (mpc_model_source(s->model, i)->kind == MPC_SOURCE_TEXT) return true;
+        if (mpc_model_source(s->model, i)->kind == kind) return true;
     return false;
+}
+
+/* Rows of a token file are only predicted when some are asked for. */
+static bool writes_tokens(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    return has_source(s, MPC_SOURCE_TOKENS) && !o->input && !o->split;
 }
 
 static mpc_dataset *open_rows(mpc_session *s) {
@@ -96,14 +103,27 @@ static bool predict_text(mpc_session *s) {
     return ok;
 }
 
+/* A token file needn't be there: the model knows how many tokens there are. */
+static bool predict_tokens(mpc_session *s) {
+    if (!mpc_session_try_facts(s)) return false;
+    mpc_step *step = load_model(s, 1);
+    bool ok = step && mpc_sample_text(s, step, NULL);
+    mpc_step_destroy(step);
+    return ok;
+}
+
+static bool predict(mpc_session *s) {
+    if (has_source(s, MPC_SOURCE_TEXT)) return predict_text(s);
+    return writes_tokens(s) ? predict_tokens(s) : predict_rows(s);
+}
+
 int mpc_cmd_predict(mpc_cli *cli) {
     if (!cli->options->from) {
         fprintf(stderr, "mpc predict: --from DIR says which checkpoint: a run folder or a checkpoint in it\n");
         return MPC_EXIT_USAGE;
     }
     mpc_session session;
-    bool ok =
-        mpc_session_open(&session, cli) && (is_text_model(&session) ? predict_text(&session) : predict_rows(&session));
+    bool ok = mpc_session_open(&session, cli) && predict(&session);
     mpc_session_close(&session);
     return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

@@ -1,4 +1,4 @@
-/* What `mpc predict` is made of: rows to a table, or text from a token model. */
+/* What `mpc predict` is made of: rows to a table, or text or token numbers from a token model. */
 #ifndef MPC_DRIVER_PREDICT_H
 #define MPC_DRIVER_PREDICT_H
 
@@ -21,7 +21,7 @@ bool mpc_table_open(mpc_table_writer *w, mpc_step *step, const char *path, int64
 bool mpc_table_rows(mpc_table_writer *w, mpc_step *step);
 bool mpc_table_close(mpc_table_writer *w);
 
-/* Writes text that the model goes on with, character by character. */
+/* Writes text that the model goes on with, character by character; without a vocabulary, token numbers. */
 bool mpc_sample_text(mpc_session *s, mpc_step *step, const mpc_dataset *vocabulary);
 
 #endif
