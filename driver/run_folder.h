@@ -3,6 +3,7 @@
 #define MPC_DRIVER_RUN_FOLDER_H
 
 #include "driver/session.h"
+#include "runtime/checkpoint.h"
 
 typedef struct mpc_run_folder {
     mpc_str path, checkpoints, log;
@@ -18,8 +19,10 @@ void mpc_run_folder_free(mpc_run_folder *f);
 bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size, const mpc_sink *sink);
 /* model.mpg, used/, resolved.mpg, run.json, assignment.txt. */
 bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
-/* Compares the settings with those in run.json; what differs must be allowed by --change (E353). */
-bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s, uint64_t step);
+/* Compares the settings with those in run.json (run_settings.c): what differs must be allowed by --change (E353), and some can't (E376). */
+bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s);
+/* Says what --change has changed, and what becomes of the learning rate after `applied` updates. */
+void mpc_run_folder_note_changes(const mpc_run_folder *f, mpc_session *s, const mpc_cursor *at, double applied);
 /* Compares the session's assignment, which its first step has made, with the run's assignment.txt (E358). */
 bool mpc_run_folder_check_assignment(const mpc_run_folder *f, mpc_session *s);
 

@@ -119,13 +119,17 @@ static mpc_dataset *carve(mpc_session *s, const char *name, mpc_dataset *d) {
 static bool check_rows(const mpc_session *s, mpc_split split) {
     const mpc_dataset *d = s->splits[split];
     if (!d || mpc_dataset_rows(d) > 0) return d != NULL;
-    mpc_error(s->sink, "E214", "the split `%s` has no rows", mpc_split_name(split));
+    const mpc_data_source *source = find_source(s, mpc_split_name(split));
+    if (source && source->kind == MPC_SOURCE_SPLIT)
+        mpc_error_at(s->sink, "E214", source->span, "the split `%s` has no rows: %g of `%s` is less than one",
+                     mpc_split_name(split), source->fraction, source->of);
+    else mpc_error(s->sink, "E214", "the split `%s` has no rows", mpc_split_name(split));
     return false;
 }
 
 mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing) {
     *missing = false;
-    if (s->splits[split]) return s->splits[split];
+    if (s->splits[split]) return check_rows(s, split) ? s->splits[split] : NULL; /* made when it was split off */
     const mpc_data_source *source = find_source(s, mpc_split_name(split));
     if (!source) {
         *missing = true;

@@ -114,7 +114,8 @@ static bool check_cursor(const mpc_trainer *t) {
 bool mpc_trainer_resume(mpc_trainer *t) {
     const mpc_sink *sink = t->session->sink;
     mpc_str path = {0};
-    bool ok = mpc_find_checkpoint(t->folder.path.data, "last", &path, sink) &&
+    bool ok = mpc_run_folder_check_settings(&t->folder, t->session) &&
+              mpc_find_checkpoint(t->folder.path.data, "last", &path, sink) &&
               mpc_checkpoint_load(path.data, t->session->store, MPC_LOAD_ALL, &t->cursor, sink) == MPC_OK;
     mpc_str_free(&path);
     if (!ok || !check_cursor(t) || !read_extra(t, t->cursor.extra)) return false;
@@ -123,7 +124,7 @@ bool mpc_trainer_resume(mpc_trainer *t) {
     int32_t count = 0;
     if (skipped && skipped->bytes == sizeof count) memcpy(&count, skipped->data, sizeof count);
     t->skipped = count;
-    if (!mpc_run_folder_check_settings(&t->folder, t->session, t->cursor.step)) return false;
+    mpc_run_folder_note_changes(&t->folder, t->session, &t->cursor, (double)t->cursor.step - t->skipped);
     bool as_before = t->session->cli->options->changes.count == 0;
     if (as_before && !mpc_run_folder_check_assignment(&t->folder, t->session)) return false;
     return mend_pointers(t);

@@ -164,6 +164,7 @@ int mpc_trainer_run(mpc_trainer *t) {
     if (!is_finished(t, t->cursor.step))
         while (train_window(t, &ok)) {
         }
+    else if (t->saved_step != t->cursor.step) ok = mpc_trainer_save(t, false); /* of length 0: the initial weights */
     if (ok) return finish(t);
     mpc_progress_end(&t->progress);
     mpc_log_flush(&t->log);
