@@ -7,9 +7,8 @@
 #include "base/rng.h"
 #include "codegen/cg.h"
 #include "cuda_machine.h"
+#include "cuda_text_host.h"
 #include "passes/pass.h"
-
-extern const char *const mpc_text_device_sim_h, *const mpc_text_machine_h;
 
 typedef struct group {
     const char *name, *head, *body;
@@ -239,45 +238,10 @@ static void check_case(const test_case *t, const run_batch *c, void *lib) {
     run_unload(&a);
 }
 
-/* --- CUDA text on a host compiler --- */
-
-static bool write_file(const char *dir, const char *name, const char *text) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    if (f == NULL) return false;
-    fputs(text, f);
-    return fclose(f) == 0;
-}
-
 static void *compile_cuda(const test_case *cases, uint32_t count) {
-    char dir[] = "/tmp/mpc-cuda-XXXXXX", command[512], path[128];
-    mpc_str text = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        const mpc_program *p = cases[i].cuda;
-        if (text.length == 0) mpc_str_append(&text, p->prelude);
-        for (uint32_t k = 0; k < p->kernel_count; k++) {
-            const char *name = strstr(p->kernels[k].text, p->kernels[k].name);
-            mpc_str_append_n(&text, p->kernels[k].text, (size_t)(name - p->kernels[k].text));
-            mpc_str_printf(&text, "p%u_%s\n", cases[i].number, name);
-        }
-    }
-    bool made = mkdtemp(dir) != NULL && write_file(dir, "k.cpp", mpc_str_cstr(&text)) &&
-                write_file(dir, "mpc_device.h", mpc_text_device_sim_h) &&
-                write_file(dir, "machine.h", mpc_text_machine_h);
-    mpc_str_free(&text);
-    const char *cxx = getenv("MPC_CXX");
-    snprintf(command, sizeof command,
-             "%s -std=c++17 -O1 -march=native -ffp-contract=off -Wno-unused -fPIC -shared -o %s/k.so %s/k.cpp",
-             cxx ? cxx : "c++", dir, dir);
-    void *lib = NULL;
-    if (made && system(command) == 0) {
-        snprintf(path, sizeof path, "%s/k.so", dir);
-        lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    if (getenv("MPC_TEST_KEEP") == NULL && system(command) != 0) fprintf(stderr, "left %s\n", dir);
-    return lib;
+    host_batch batch = {0};
+    for (uint32_t i = 0; i < count; i++) host_add(&batch, cases[i].cuda, cases[i].number);
+    return host_compile(&batch);
 }
 
 int main(int argc, char **argv) {
