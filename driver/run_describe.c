@@ -14,6 +14,7 @@
 #include "driver/run_folder.h"
 #include "driver/run_plugins.h"
 #include "driver/run_settings.h"
+#include "driver/used_files.h"
 #include "driver/version.h"
 
 static json_t *command_line(const mpc_cli *cli) {
@@ -65,6 +66,7 @@ static json_t *run_json(mpc_session *s) {
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", mpc_settings_json(s->train));
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
     json_object_set_new(run, "added_passes", added_passes_json(s));
+    json_object_set_new(run, "used", mpc_used_files_json(s));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);
     return run;
@@ -99,6 +101,7 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
     mpc_assignment_print(s->assignment, &assignment);
     bool ok = put_str(f, "resolved.mpg", &resolved, s->sink);
     ok = put_str(f, "assignment.txt", &assignment, s->sink) && ok;
-    return ok && mpc_run_keep_plugins(f, s) && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
+    ok = ok && mpc_run_keep_plugins(f, s) && mpc_keep_used_files(f, s);
+    return ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
            put_json(f, "run.json", run_json(s), s->sink);
 }

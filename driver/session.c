@@ -10,6 +10,7 @@
 #include "driver/loss_budget.h"
 #include "driver/run_plugins.h"
 #include "driver/run_recall.h"
+#include "driver/used_files.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
 #include "runtime/choices.h"
@@ -80,7 +81,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     if (!mpc_check_added_passes(&s->added_passes, s->ctx, s->sink)) return false;
     s->profile = mpc_cost_target(s);
     if (!s->profile) return false;
-    s->model = mpc_model_load(s->ctx, file, s->overrides.data, s->overrides.count);
+    s->model = mpc_load_model_files(s, file);
     if (!s->model) return false;
     s->train = mpc_model_train(s->model);
     return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);

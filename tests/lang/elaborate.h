@@ -15,6 +15,45 @@ typedef struct session {
     mpc_model *model;
 } session;
 
+/* Files that texts use: a list that ends with a NULL name. */
+typedef struct other_text {
+    const char *name, *text;
+    uint32_t id;
+} other_text;
+
+typedef struct other_texts {
+    session *s;
+    other_text *list;
+} other_texts;
+
+static inline uint32_t open_other(void *user, uint32_t from, const char *said, mpc_str *why) {
+    other_texts *others = user;
+    const char *beside = mpc_sources_name(others->s->sources, from), *slash = strrchr(beside, '/');
+    mpc_str name = {0};
+    mpc_str_append_n(&name, beside, slash ? (size_t)(slash + 1 - beside) : 0);
+    mpc_str_append(&name, said);
+    uint32_t id = 0;
+    for (other_text *t = others->list; t->name && !id && !name.failed; t++) {
+        if (strcmp(t->name, name.data) != 0) continue;
+        if (!t->id) t->id = mpc_sources_add(others->s->sources, t->name, t->text, strlen(t->text));
+        id = t->id;
+    }
+    if (!id) mpc_str_printf(why, "there is no %s", mpc_str_cstr(&name));
+    mpc_str_free(&name);
+    return id;
+}
+
+/* The first of the texts is the model. */
+static inline void open_texts(session *s, other_text *list, const mpc_override *o, size_t n) {
+    *s = (session){.sources = mpc_sources_create(), .diags = mpc_diag_list_create()};
+    s->sink = mpc_diag_list_sink(s->diags);
+    s->ctx = mpc_context_create(&s->sink, s->sources);
+    for (other_text *t = list; t->name; t++) t->id = 0;
+    list->id = mpc_sources_add(s->sources, list->name, list->text, strlen(list->text));
+    other_texts others = {s, list};
+    s->model = mpc_model_load_using(s->ctx, list->id, &(mpc_other_files){open_other, &others}, o, n);
+}
+
 static inline void open_text(session *s, const char *name, const char *text, const mpc_override *o, size_t n) {
     *s = (session){.sources = mpc_sources_create(), .diags = mpc_diag_list_create()};
     s->sink = mpc_diag_list_sink(s->diags);
