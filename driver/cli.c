@@ -3,6 +3,7 @@
 #include "driver/cli.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const mpc_command COMMANDS[] = {
     {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1,
      mpc_cmd_train},
     {"eval", "FILE.mpg --from DIR", "evaluates a checkpoint on the test split, or another",
-     MPC_OPT_MODEL | MPC_OPT_FROM, 1, 1, mpc_cmd_eval},
+     MPC_OPT_MODEL | MPC_OPT_FROM | MPC_OPT_EVAL, 1, 1, mpc_cmd_eval},
     {"predict", "FILE.mpg --from DIR", "writes what a trained model says about rows, or lets a text model write",
      MPC_OPT_MODEL | MPC_OPT_FROM | MPC_OPT_PREDICT | MPC_OPT_SEED, 1, 1, mpc_cmd_predict},
     {"dump-ir", "FILE.mpg", "the graph at a stage of compilation", MPC_OPT_MODEL | MPC_OPT_IR, 1, 1, mpc_cmd_dump_ir},
@@ -29,9 +30,15 @@ static const mpc_command COMMANDS[] = {
      MPC_OPT_MODEL, 1, 1, mpc_cmd_lint},
     {"profile", "FILE.mpg --steps N -o FILE", "exponents of every value over some steps, for --profile-data",
      MPC_OPT_MODEL | MPC_OPT_PROFILE | MPC_OPT_SEED, 1, 1, mpc_cmd_profile},
+    {"summary", "FILE.mpg", "blocks with shapes, parameters, multiply-adds and formats; --params: every parameter",
+     MPC_OPT_MODEL | MPC_OPT_SUMMARY, 1, 1, mpc_cmd_summary},
     {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},
+    {"fmt", "FILE.mpg...", "the files in canonical layout; - is standard input to standard output", MPC_OPT_FMT, 1, INT_MAX,
+     mpc_cmd_fmt},
     {"opt", "FILE.mpir --passes PIPELINE", "runs passes on a graph in text form", MPC_OPT_PASSES | MPC_OPT_OUT, 1, 1,
      mpc_cmd_opt},
+    {"blocks", "[NAME]", "blocks of std/ that a model may use; NAME: the source of a file or block", MPC_OPT_ANY, 0, 1,
+     mpc_cmd_blocks},
     {"ops", "[NAME]", "table of ops", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_ops},
     {"passes", "[NAME]", "table of passes and pipelines with their options", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_passes},
     {"calibrate", "", "measures this machine: a device profile for --cost-target", MPC_OPT_OUT, 0, 0, mpc_cmd_calibrate},

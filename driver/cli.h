@@ -33,10 +33,13 @@ typedef struct mpc_options {
     bool no_tensorboard, check_nonfinite;
     bool json, short_form, overwrite, reasons, units, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
+    bool check, to_stdout; /* fmt */
+    bool params;            /* summary */
     bool has_seed;
     uint64_t seed;
     mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */
     mpc_text_list added_passes; /* AFTER=PIPELINE */
+    mpc_text_list files;     /* all positional arguments, for commands that take any number of them */
     mpc_text_list other_set; /* diff-ir --other: KEY=VALUE of B alone */
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
@@ -71,6 +74,9 @@ enum {                    /* option groups */
        MPC_OPT_PROFILE = 8192,
        MPC_OPT_ANY = 2048, /* --json, --short */
        MPC_OPT_PLUGIN = 4096,
+       MPC_OPT_SUMMARY = 16384,
+       MPC_OPT_FMT = 65536,
+       MPC_OPT_EVAL = 131072,
 };
 
 const mpc_command *mpc_command_find(const char *name);
@@ -117,10 +123,13 @@ int mpc_cmd_explain(mpc_cli *cli);
 int mpc_cmd_diff_ir(mpc_cli *cli);
 int mpc_cmd_compile(mpc_cli *cli);
 int mpc_cmd_config(mpc_cli *cli);
+int mpc_cmd_summary(mpc_cli *cli);
 int mpc_cmd_opt(mpc_cli *cli);
 int mpc_cmd_ops(mpc_cli *cli);
+int mpc_cmd_blocks(mpc_cli *cli);
 int mpc_cmd_passes(mpc_cli *cli);
 int mpc_cmd_calibrate(mpc_cli *cli);
+int mpc_cmd_fmt(mpc_cli *cli);
 int mpc_cmd_info(mpc_cli *cli);
 int mpc_cmd_lint(mpc_cli *cli);
 int mpc_cmd_profile(mpc_cli *cli);

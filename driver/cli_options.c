@@ -45,6 +45,8 @@ static const option_row OPTIONS[] = {
     {"--rename", "A=B", LIST, AT(renames), MPC_OPT_TRAIN, "with --init: names A of the file are B here (globs)"},
     {"--allow-missing", "GLOB", LIST, AT(allow_missing), MPC_OPT_TRAIN, "with --init: these parameters start afresh"},
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
+    {"--check-nonfinite", NULL, FLAG, AT(check_nonfinite), MPC_OPT_TRAIN | MPC_OPT_EVAL,
+     "looks at every value as it is made and ends at the first NaN or infinity, which it explains (slow)"},
     {"--no-tensorboard", NULL, FLAG, AT(no_tensorboard), MPC_OPT_TRAIN, "no event file for TensorBoard beside log.jsonl"},
     {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN | MPC_OPT_PROFILE, "length of the training in steps"},
     {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
@@ -76,6 +78,9 @@ static const option_row OPTIONS[] = {
      "what every solver would decide, priced, with the rules it breaks"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
     {"--dot", NULL, FLAG, AT(dot), MPC_OPT_EXPLAIN, "the graph for Graphviz, coloured by format, casts set apart"},
+    {"--check", NULL, FLAG, AT(check), MPC_OPT_FMT, "change nothing: list the files whose layout is another, exit status 1"},
+    {"--stdout", NULL, FLAG, AT(to_stdout), MPC_OPT_FMT, "write the result to standard output, not into the files"},
+    {"--params", NULL, FLAG, AT(params), MPC_OPT_SUMMARY, "every parameter: shape, init, decay, rate, and the line that decided"},
     {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
     {"--emit", "c|cu|ptx|cubin", TEXT, AT(emit), MPC_OPT_COMPILE,
      "form of the kernels (default c; cu with --device cuda)"},
@@ -235,7 +240,7 @@ static bool take_positional(mpc_options *o, const mpc_command *command, const ch
     }
     if ((*count)++ == 0) o->file = arg;
     else o->argument = arg;
-    return true;
+    return mpc_text_list_push(&o->files, arg);
 }
 
 static bool is_option(const char *arg) { return strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0; }
@@ -259,7 +264,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
     mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames, &o->added_passes,
-                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set};
+                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set, &o->files};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }
 

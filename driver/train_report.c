@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/number_text.h"
 #include "driver/trainer.h"
 
 static double rows_of(const mpc_trainer *t) {
@@ -22,22 +23,12 @@ static double memory_bytes(mpc_trainer *t) {
     return bytes;
 }
 
-static void grouped(uint64_t n, char out[32]) {
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, n), k = 0;
-    for (int i = 0; i < length; i++) {
-        if (i > 0 && (length - i) % 3 == 0) out[k++] = ',';
-        out[k++] = digits[i];
-    }
-    out[k] = '\0';
-}
-
 bool mpc_report_run(mpc_trainer *t) {
     mpc_session *s = t->session;
     uint64_t tensors, elements;
     mpc_session_count_parameters(s, &tensors, &elements);
     char count[32];
-    grouped(elements, count);
+    mpc_grouped_text(elements, count);
     double bytes = memory_bytes(t);
     fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
             t->train->precision, mpc_device_name(s->device), bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed,
@@ -326,6 +317,20 @@ bool mpc_report_end(mpc_trainer *t) {
     mpc_log_fixed(&t->log, "time_s", mpc_now() - t->started, 3);
     return mpc_log_end(&t->log) == MPC_OK && mpc_log_flush(&t->log) == MPC_OK &&
            mpc_session_save_choices(t->session, t->folder.path.data) && report_profile(t);
+}
+
+bool mpc_report_nonfinite(mpc_trainer *t) {
+    const mpc_nonfinite_found *found = &t->runners.found;
+    if (!mpc_trainer_account(t, true)) return false;
+    mpc_progress_end(&t->progress);
+    mpc_nonfinite_say(found, t->session->sink);
+    t->reason = "nonfinite";
+    mpc_log_begin(&t->log, "event");
+    mpc_log_int(&t->log, "step", (int64_t)found->step);
+    mpc_log_text(&t->log, "what", "nonfinite");
+    mpc_log_text(&t->log, "first", mpc_str_cstr(&found->message));
+    mpc_log_text(&t->log, "place", mpc_str_cstr(&found->place));
+    return mpc_log_end(&t->log) == MPC_OK && mpc_report_end(t);
 }
 
 static const char *cause_of_stop(mpc_trainer *t) {

@@ -135,6 +135,19 @@ typedef struct mpc_std_file {
 const mpc_std_file *mpc_std_at(size_t index); /* NULL at the end */
 const mpc_std_file *mpc_std_find(const char *name);
 
+typedef struct mpc_block_info {
+    const char *name;
+    const char *signature; /* "name(x: [n, c], width: int = 8)" */
+    const char *document;  /* "": none */
+    mpc_span span;         /* with its document */
+} mpc_block_info;
+typedef struct mpc_block_visitor {
+    void (*visit)(void *user, const mpc_block_info *info);
+    void *user;
+} mpc_block_visitor;
+/* All blocks of a file, which is registered in the context's sources; false after a diagnostic. */
+bool mpc_std_blocks(mpc_context *ctx, const mpc_std_file *file, const mpc_block_visitor *visitor);
+
 /* Where the files come from that a model uses. `open` gives the file that `said` names in the file `from` (an id), registered
  * in the context's sources, and for a file that it gave before the same id; `from` and the model's own file count.
  * 0: there is none, and `why` says so in a sentence. */
@@ -190,5 +203,9 @@ void mpc_model_print_used(const mpc_model *model, size_t index, mpc_str *out);
 mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch, const mpc_data_facts *facts);
 
 /* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */
+
+/* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after diagnostics
+ * (syntax errors). Names mean nothing here: files that it uses are not read. */
+bool mpc_format_file(mpc_context *ctx, uint32_t file, mpc_str *out);
 
 #endif

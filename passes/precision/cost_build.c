@@ -286,16 +286,23 @@ static bool is_recurrent(mpc_op_id op) {
     return op == MPC_OP_lstm || op == MPC_OP_lstm_grad || op == MPC_OP_gru || op == MPC_OP_gru_grad;
 }
 
+bool mpc_op_size_find(const mpc_graph *g, mpc_node_id id, bool fused, mpc_op_size *out) {
+    const mpc_node *n = &g->nodes[id];
+    *out = (mpc_op_size){0};
+    if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return false;
+    if (mpc_node_op(g, id)->kind == MPC_KIND_CONV) describe_conv(g, n, out);
+    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, fused, out);
+    else if (is_recurrent(n->op)) describe_recurrent(g, n, out);
+    else describe_matmul(g, n, out);
+    return out->extent[0] > 0 && out->extent[1] > 0 && out->extent[2] > 0;
+}
+
 static void describe_op(maker *m, mpc_node_id id) {
     const mpc_graph *g = m->g;
     const mpc_node *n = &g->nodes[id];
     mpc_op_terms *t = &m->c->ops[id];
-    mpc_op_kind kind = mpc_node_op(g, id)->kind;
     if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return;
-    if (kind == MPC_KIND_CONV) describe_conv(g, n, &t->size);
-    else if (n->op == MPC_OP_attention || n->op == MPC_OP_attention_grad) describe_attention(g, n, m->c->profile.keeps_attention, &t->size);
-    else if (is_recurrent(n->op)) describe_recurrent(g, n, &t->size);
-    else describe_matmul(g, n, &t->size);
+    t->present = mpc_op_size_find(g, id, m->c->profile.keeps_attention, &t->size);
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);
         double elements = (double)mpc_type_elements(mpc_value_type(g, v));
@@ -306,7 +313,6 @@ static void describe_op(maker *m, mpc_node_id id) {
     t->size.operands = t->moved;
     t->size.result = (double)mpc_type_elements(mpc_value_type(g, mpc_result(n, 0)));
     t->moved += m->groups.inner[id];
-    t->present = t->size.extent[0] > 0 && t->size.extent[1] > 0 && t->size.extent[2] > 0;
 }
 
 static bool describe_ops(maker *m) {
