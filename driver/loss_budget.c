@@ -53,7 +53,7 @@ typedef struct outcome {
     mpc_dial dial;
     const char *target;
     int64_t batches; /* 0: not checked */
-    double measured;
+    mpc_loss_check check;
 } outcome;
 
 static void print_json(const outcome *o, FILE *to) {
@@ -64,7 +64,9 @@ static void print_json(const outcome *o, FILE *to) {
                              "cuts", (int)d->rounds, "target", o->target);
     if (line && o->batches > 0) {
         json_object_set_new(line, "batches", json_integer((json_int_t)o->batches));
-        json_object_set_new(line, "measured", json_real(o->measured));
+        json_object_set_new(line, "measured", json_real(o->check.deviation));
+        json_object_set_new(line, "measured_typical", json_real(o->check.typical));
+        json_object_set_new(line, "measured_after_update", json_real(o->check.after_update));
     }
     if (line) json_dumpf(line, to, JSON_COMPACT);
     fputc('\n', to);
@@ -78,12 +80,13 @@ static void print_text(const outcome *o, FILE *to) {
     fprintf(to, "time of a step on %s by the model: %.2f us, without a budget %.2f us, in f32 %.2f us; at most %.2f%% above the fastest within the budget\n",
             o->target, d->seconds * 1e6, d->free_seconds * 1e6, d->f32_seconds * 1e6, gap);
     if (o->batches > 0)
-        fprintf(to, "measured on %lld batches: the loss deviates from f32 by %.3g\n", (long long)o->batches, o->measured);
+        fprintf(to, "measured on %lld batches: the loss deviates from f32 by %.3g, by %.3g on a typical one; one update's rounding moves the next loss by %.3g\n",
+                (long long)o->batches, o->check.deviation, o->check.typical, o->check.after_update);
 }
 
 /* f32 itself rounds: below 1e-7 of a loss near 1 there is nothing to compare. */
 static void warn_if_far(const mpc_session *s, const outcome *o) {
-    double predicted = o->dial.predicted, measured = o->measured;
+    double predicted = o->dial.predicted, measured = o->check.deviation;
     if (o->batches == 0 || fmax(predicted, measured) < 1e-6 || isnan(predicted)) return;
     if (measured <= 3 * predicted && predicted <= 3 * measured) return;
     mpc_warn(s->sink, "W188", (mpc_span){0}, "the loss deviates by %.3g under the assignment, predicted were %.3g", measured, predicted);
@@ -115,7 +118,7 @@ bool mpc_loss_budget_apply(mpc_session *s, mpc_dataset *d, FILE *to) {
         fprintf(to, "loss budget: nothing to decide in precision %s\n", s->train->precision);
         return true;
     }
-    if (out.batches > 0 && !mpc_loss_compare(s, d, out.batches, &out.measured)) return false;
+    if (out.batches > 0 && !mpc_loss_compare(s, d, out.batches, &out.check)) return false;
     if (o->json) print_json(&out, to);
     else print_text(&out, to);
     warn_if_far(s, &out);

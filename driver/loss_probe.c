@@ -1,6 +1,7 @@
 /* Runs beside a session, on states of their own: steps in f32 whose every value and gradient is seen, and steps in f32 next to steps under the assignment from
  * the same weights on the same rows. The session's store, assignment and data stay as they were, but data is bound again by whoever trains. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -114,38 +115,85 @@ static bool run(mpc_step *step, const mpc_dataset *d, const uint32_t *rows, bool
     return true;
 }
 
-static bool compare_steps(mpc_step *wide, mpc_step *low, mpc_dataset *d, int64_t batches, double *deviation) {
-    const mpc_session *s = wide->session;
-    uint32_t *rows = mpc_alloc((size_t)wide->batch * sizeof *rows);
-    bool ok = rows || no_memory(s);
-    double sum = 0;
-    for (int64_t i = 0; ok && i < batches; i++) {
-        bool flush = (i + 1) % s->train->accumulate == 0;
-        double a = 0, b = 0;
-        choose_rows(s, d, wide->batch, MEASURED_STEPS + i, rows);
-        ok = copy_states(wide->session->store, low->session->store) && run(low, d, rows, flush, &b) && run(wide, d, rows, flush, &a);
-        sum += (a - b) * (a - b);
-    }
-    *deviation = sqrt(sum / (double)batches);
-    mpc_free(rows);
+/* A step on states of its own, from those that the session starts with. */
+typedef struct beside {
+    mpc_session session;
+    mpc_step *step;
+} beside;
+
+static bool open_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *a, mpc_dataset *d, beside *out) {
+    out->session = mpc_session_beside(s, config, a);
+    out->step = a ? mpc_step_create(&out->session, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
+    return out->step && mpc_session_start_states(s, out->session.store) && mpc_standardize(s, out->session.store, d) &&
+           mpc_step_bind(out->step, d);
+}
+
+static void close_beside(beside *b) {
+    mpc_step_destroy(b->step);
+    mpc_store_destroy(b->session.store);
+}
+
+enum { WIDE, LOW, AFTER, BESIDE }; /* f32, the assignment, f32 on what the assignment's update left */
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of a normal distribution's size is 0.6745 of its deviation. */
+static double typical_of(double *sizes, int64_t count) {
+    qsort(sizes, (size_t)count, sizeof *sizes, by_size);
+    return (sizes[(count - 1) / 2] + sizes[count / 2]) / 2 / 0.6745;
+}
+
+/* One batch from the weights of the training in f32. `after`: the same loss with the weights of the assignment's last update instead. */
+static bool compare_batch(beside *b, mpc_dataset *d, const uint32_t *rows, bool flush, double *off, double *after) {
+    mpc_store *wide = b[WIDE].session.store, *low = b[LOW].session.store;
+    double f32 = 0, ours = 0, moved = 0;
+    bool ok = copy_states(low, b[AFTER].session.store) && run(b[AFTER].step, d, rows, flush, &moved);
+    ok = ok && copy_states(wide, low) && run(b[LOW].step, d, rows, flush, &ours) && run(b[WIDE].step, d, rows, flush, &f32);
+    *off = fabs(ours - f32);
+    *after = moved - f32;
     return ok;
 }
 
-bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, double *deviation) {
+static double applied(mpc_step *step) { return mpc_step_scalar(step, mpc_step_output(step, "applied"), 0); }
+
+/* An update that the loss scale refused has moved nothing, which isn't rounding. */
+static bool both_moved(const beside *b, bool flush) { return flush && applied(b[LOW].step) == applied(b[WIDE].step); }
+
+static bool compare_steps(beside *b, mpc_dataset *d, int64_t batches, mpc_loss_check *out) {
+    const mpc_session *s = b[WIDE].step->session;
+    int64_t size = b[WIDE].step->batch, updates = 0;
+    uint32_t *rows = mpc_alloc((size_t)size * sizeof *rows);
+    double *sizes = mpc_alloc((size_t)batches * sizeof *sizes), sum = 0, moved = 0;
+    bool ok = (rows && sizes) || no_memory(s), counts = false;
+    for (int64_t i = 0; ok && i < batches; i++) {
+        bool flush = (i + 1) % s->train->accumulate == 0;
+        double after;
+        choose_rows(s, d, size, MEASURED_STEPS + i, rows);
+        ok = compare_batch(b, d, rows, flush, &sizes[i], &after);
+        sum += sizes[i] * sizes[i];
+        if (counts) moved += after * after;
+        updates += counts;
+        counts = ok && both_moved(b, flush);
+    }
+    out->deviation = sqrt(sum / (double)batches);
+    out->typical = ok ? typical_of(sizes, batches) : 0;
+    out->after_update = updates > 0 ? sqrt(moved / (double)updates) : 0;
+    mpc_free(rows);
+    mpc_free(sizes);
+    return ok;
+}
+
+bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, mpc_loss_check *out) {
     mpc_train_config config = *s->train;
     config.precision = "f32";
-    mpc_session f32 = mpc_session_beside(s, &config, mpc_assignment_create()), own = mpc_session_beside(s, s->train, s->assignment);
-    int64_t batch = batch_of(s, d);
-    mpc_step *wide = f32.assignment ? mpc_step_create(&f32, MPC_PHASE_TRAIN, batch) : NULL;
-    mpc_step *low = wide ? mpc_step_create(&own, MPC_PHASE_TRAIN, batch) : NULL;
-    bool ok = low && mpc_session_start_states(s, f32.store) &&
-              mpc_session_start_states(s, own.store) && mpc_standardize(s, f32.store, d) &&
-              mpc_standardize(s, own.store, d) && mpc_step_bind(wide, d) && mpc_step_bind(low, d) &&
-              compare_steps(wide, low, d, batches, deviation);
-    mpc_step_destroy(low);
-    mpc_step_destroy(wide);
-    mpc_store_destroy(own.store);
-    mpc_store_destroy(f32.store);
-    mpc_assignment_destroy(f32.assignment);
+    mpc_assignment *none = mpc_assignment_create();
+    beside b[BESIDE] = {{.step = NULL}};
+    bool ok = open_beside(s, &config, none, d, &b[WIDE]) && open_beside(s, s->train, s->assignment, d, &b[LOW]) &&
+              open_beside(s, &config, none, d, &b[AFTER]) && compare_steps(b, d, batches, out);
+    for (int i = BESIDE; i-- > 0;) close_beside(&b[i]);
+    mpc_assignment_destroy(none);
     return ok;
 }

@@ -11,11 +11,18 @@ from support import MODEL, Folder, check, finish  # noqa: E402
 LOW = MODEL.replace("precision = f32", "precision = bf16")
 SMALL = {"linear": [], "mlp": ["--const", "width=32"], "digits": [],
          "gpt": ["--const", "width=16", "--const", "depth=2", "--const", "heads=2", "--batch", "2"]}
+BOTH = ("bf16", "f16")
+# on `ref`, where nothing is compiled: options, precisions, and whether a rounding may make a choice fall out otherwise (the experts of an image)
+MORE = {"vit": (["--const", "width=24", "--const", "depth=1", "--batch", "4"], BOTH, False), "moe": (["--batch", "16"], BOTH, True),
+        "llama": (["--const", "width=24", "--const", "depth=1", "--const", "heads=6", "--const", "kv_heads=2", "--batch", "2"], ("f16",), False),
+        "lstm": (["--const", "width=16", "--batch", "2"], ("bf16",), False), "vae": (["--batch", "8"], BOTH, False),
+        "gan": (["--batch", "8"], BOTH, False), "clip": (["--batch", "16"], BOTH, False), "unet": (["--batch", "2"], ("bf16",), False),
+        "resnet": (["--batch", "4"], ("bf16",), False)}
 
 
-def dial(f, model, budget, *args, status=0):
+def dial(f, model, budget, *args, status=0, device="cpu"):
     """What explain says, as a dictionary."""
-    r = f.mpc("explain", model, "--json", "--cost-target", "h200", "--loss-budget", str(budget), *args, status=status, device="cpu")
+    r = f.mpc("explain", model, "--json", "--cost-target", "h200", "--loss-budget", str(budget), *args, status=status, device=device)
     return json.loads(r.out) if status == 0 else r
 
 
@@ -29,6 +36,16 @@ with Folder(LOW) as f:
             check(1 / 3 <= ratio <= 3 and d["batches"] == 32, name, precision, d)
             check(d["predicted"] == d["predicted_without_budget"] and d["seconds"] <= d["seconds_f32"], d)
 
+    for name, (options, precisions, chooses) in MORE.items():
+        for precision in precisions:
+            d = dial(f, f"{EXAMPLES}/{name}.mpg", 1e3, "--precision", precision, "--loss-check", "32", "--sensitivity", name + ".sens", *options,
+                     device="ref")
+            measured = {k: d[k] / d["predicted"] for k in ("measured", "measured_typical", "measured_after_update")}
+            print(f"{name} {precision}: predicted {d['predicted']:.3g}, of it", {k: round(v, 2) for k, v in measured.items()})
+            check(1 / 3 <= measured["measured_typical" if chooses else "measured"] <= 3, name, precision, d)
+            check(measured["measured_after_update"] <= 5, name, precision, d)  # resnet: 3 on batches of 4, at its rate of 0.1
+
+    d = dial(f, f"{EXAMPLES}/gpt.mpg", 1e3, "--precision", "f16", "--sensitivity", "gpt.sens", "--loss-check", "0", *SMALL["gpt"])
     # budgets that bind are kept, by the prediction and by a run; a smaller one is never faster
     free, before = d["predicted"], 0
     for part in (0.9, 0.7, 0.5, 0.3, 0.1, 0.01):
