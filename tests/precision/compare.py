@@ -7,7 +7,8 @@ import sys
 
 MPC = os.path.abspath(sys.argv[1])
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-MODELS = [("examples/digits.mpg", []), ("examples/mlp.mpg", []), ("examples/linear.mpg", []), ("examples/gpt.mpg", []),
+EXAMPLES = [(f"examples/{name}.mpg", []) for name in ("clip", "gan", "llama", "lstm", "moe", "resnet", "unet", "vae", "vit")]
+MODELS = EXAMPLES + [("examples/digits.mpg", []), ("examples/mlp.mpg", []), ("examples/linear.mpg", []), ("examples/gpt.mpg", []),
           ("examples/gpt.mpg", ["--const", "width=32", "--const", "depth=2", "--batch", "8"]), ("bench/tiny.mpg", []), ("bench/mlp1024.mpg", []),
           ("bench/resnet20.mpg", []), ("bench/odd.mpg", []), ("bench/odd.mpg", ["--const", "width=257", "--batch", "7"]), ("bench/gpt2.mpg", [])]
 failed = []
@@ -45,5 +46,6 @@ def compare(model, options, precision, target):
 for model, options in MODELS:
     compare(model, options, "bf16", "cpu-amx")
     compare(model, options, "bf16", "h200")
-compare("examples/digits.mpg", [], "f16", "h200")
+for model, options in [("examples/digits.mpg", [])] + EXAMPLES:
+    compare(model, options, "f16", "h200")
 sys.exit(1 if failed else 0)

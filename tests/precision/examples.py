@@ -55,9 +55,10 @@ def grouped_alike(model):
     return apart, len(common)
 
 
-for name in ("digits", "mlp", "gpt"):
+OLD = ("digits", "mlp", "gpt")
+for name in OLD + ("clip", "gan", "llama", "lstm", "moe", "resnet", "unet", "vae", "vit"):
     path = f"examples/{name}.mpg"
-    for device in ("cpu-amx", "cpu-avx512bf16", "h200"):
+    for device in ("cpu-amx", "cpu-avx512bf16", "h200") if name in OLD else ("cpu-avx512bf16", "a100"):
         prices = compare(path, device)
         print(f"{name} on {device}: mincut {prices['mincut'] * 1e6:.1f} us, list {prices['list'] * 1e6:.1f}, f32 {prices['O0'] * 1e6:.1f}")
     print(name, "values apart, of:", *grouped_alike(path))
