@@ -262,22 +262,38 @@ static const mpc_node *probability(const mpc_lint_run *l, mpc_value_id v) {
     return n != NULL && (n->op == MPC_OP_sigmoid || n->op == MPC_OP_softmax) ? n : NULL;
 }
 
-void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
-    const mpc_node *n = &l->g->nodes[id];
-    const mpc_node *p = n->op == MPC_OP_log ? probability(l, mpc_operand(l->g, n, 0)) : NULL;
-    if (p == NULL) return;
-    mpc_format f = mpc_lint_stored(l->g, mpc_result(p, 0));
-    bool softmax = p->op == MPC_OP_softmax;
+/* The operand of log(p) in log(1 - p) beside log(p): the two halves of a binary cross entropy. MPC_NONE: no such pair. */
+static mpc_value_id half_of_entropy(const mpc_lint_run *l, mpc_value_id v) {
+    const mpc_node *n = mpc_lint_origin_of(l->g, v);
+    double c;
+    if (n == NULL || n->op != MPC_OP_sub || !literal_of(l, n, 0, &c) || c != 1) return MPC_NONE;
+    mpc_value_id p = mpc_operand(l->g, n, 1);
+    return reader(l, p, MPC_OP_log, -1, 3) != NULL ? p : MPC_NONE;
+}
+
+static void lint_probability(mpc_lint_run *l, mpc_node_id id, mpc_value_id p, bool softmax) {
     mpc_lint_add(l, (mpc_finding){.code = "W186",
                                   .rule = softmax ? "N11" : "N13",
                                   .node = id,
                                   .what = mpc_lint_text(l,
                                                         "`%s` rounds to exactly 0 or 1 in %s, where its logarithm is "
                                                         "infinite",
-                                                        mpc_value_name(l->g, mpc_result(p, 0)), name_of(f)),
+                                                        mpc_value_name(l->g, p), name_of(mpc_lint_stored(l->g, p))),
                                   .fix = softmax ? "write log_softmax(x), or cross_entropy(x, labels) for a loss"
                                                  : "write bce_with_logits(z, target) for a loss, -softplus(-z) for "
                                                    "log(sigmoid(z))"});
+}
+
+void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    if (n->op != MPC_OP_log) return;
+    const mpc_node *p = probability(l, mpc_operand(l->g, n, 0));
+    if (p != NULL) {
+        lint_probability(l, id, mpc_result(p, 0), p->op == MPC_OP_softmax);
+        return;
+    }
+    mpc_value_id half = half_of_entropy(l, mpc_operand(l->g, n, 0));
+    if (half != MPC_NONE && mpc_format_is_low(mpc_lint_stored(l->g, half))) lint_probability(l, id, half, false);
 }
 
 /* --- angles (N41) --- */
