@@ -35,6 +35,7 @@ typedef struct mpc_options {
     bool verify_each, print_changed, time_passes, stats;
     bool check, to_stdout; /* fmt */
     bool params;            /* summary */
+    bool strict; /* nothing else than what was asked for */
     bool has_seed;
     uint64_t seed;
     mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */

@@ -23,7 +23,7 @@ typedef struct option_row {
 
 #define AT(field) offsetof(mpc_options, field)
 static const option_row OPTIONS[] = {
-    {"--precision", "f32|tf32|bf16|f16", SHORTHAND, 0, MPC_OPT_MODEL, "number format of the training"},
+    {"--precision", "f32|tf32|bf16|f16|auto", SHORTHAND, 0, MPC_OPT_MODEL, "number format of the training"},
     {"--device", "cpu|cuda|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
     {"--threads", "N", INTEGER, AT(threads), MPC_OPT_MODEL, "threads (default: all cores); never changes a result"},
     {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
@@ -33,6 +33,7 @@ static const option_row OPTIONS[] = {
     {"--const", "NAME=VALUE", LIST, AT(consts), MPC_OPT_MODEL, "another value for a `const` of the file"},
     {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL,
      "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
+    {"--strict", NULL, FLAG, AT(strict), MPC_OPT_MODEL, "refuse where another format or device would be taken than the one asked for"},
     {"--json", NULL, FLAG, AT(json), MPC_OPT_ANY, "messages and listings as JSON, one object a line"},
     {"--short", NULL, FLAG, AT(short_form), MPC_OPT_ANY, "messages of one line"},
     {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_PROFILE | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE,

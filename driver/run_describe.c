@@ -16,6 +16,7 @@
 #include "driver/run_settings.h"
 #include "driver/used_files.h"
 #include "driver/version.h"
+#include "passes/precision/cost.h"
 
 static json_t *command_line(const mpc_cli *cli) {
     json_t *list = json_array();
@@ -64,6 +65,7 @@ static json_t *run_json(mpc_session *s) {
                             hash, "device", mpc_device_name(s->device), "started", when, "host", host.nodename,
                             "arguments", command_line(s->cli), "overrides", overrides_json(s), "columns",
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", mpc_settings_json(s->train));
+    json_object_set_new(run, "target", json_string(s->profile->name));
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
     json_object_set_new(run, "added_passes", added_passes_json(s));
     json_object_set_new(run, "used", mpc_used_files_json(s));

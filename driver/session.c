@@ -10,6 +10,7 @@
 #include "driver/loss_budget.h"
 #include "driver/run_plugins.h"
 #include "driver/run_recall.h"
+#include "driver/target_formats.h"
 #include "driver/used_files.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
@@ -82,7 +83,13 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     s->profile = mpc_cost_target(s);
     if (!s->profile) return false;
     s->model = mpc_load_model_files(s, file);
-    if (!s->model) return false;
+    bool again = false;
+    if (!s->model || !mpc_target_settle_precision(s, &again)) return false;
+    if (again) {
+        mpc_model_destroy(s->model);
+        s->model = mpc_load_model_files(s, file);
+        if (!s->model) return false;
+    }
     s->train = mpc_model_train(s->model);
     return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
 }

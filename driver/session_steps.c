@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "codegen/codegen.h"
 #include "driver/session.h"
+#include "driver/target_formats.h"
 #include "runtime/cpu/jit.h"
 
 static void print_time(void *user, const mpc_pass *pass, const mpc_graph *before, const mpc_graph *after,
@@ -32,7 +33,9 @@ mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc
     mpc_graph *g = mpc_pipeline_run(parsed, text.data, &env, &hooks);
     mpc_graph_destroy(parsed);
     mpc_str_free(&text);
-    return g;
+    if (!g || mpc_target_check(s, g)) return g;
+    mpc_graph_destroy(g);
+    return NULL;
 }
 
 static bool is_control(const char *source) { return strncmp(source, "control:", 8) == 0; }
@@ -152,6 +155,11 @@ static bool settle_device(mpc_session *s) {
     const char *compiler = s->exec_options.compiler;
     mpc_str version = {0};
     if (s->device == MPC_DEVICE_CPU && !mpc_compiler_version(compiler, &version)) {
+        if (s->cli->options->strict) {
+            mpc_str_free(&version);
+            return mpc_error(s->sink, "E377", "no C compiler: `%s` can't be run, and --strict refuses to interpret everything (--device ref)",
+                             mpc_compiler_command(compiler)) == MPC_OK;
+        }
         s->device = MPC_DEVICE_REF;
         mpc_warn(s->sink, "W161", (mpc_span){0},
                  "no C compiler: `%s` can't be run, so everything is interpreted (device ref), which is slow; set "

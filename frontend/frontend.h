@@ -42,7 +42,7 @@ typedef struct mpc_scale_config {
 typedef struct mpc_train_config {   /* `train { ... }`, completed with defaults; what isn't there and wasn't overridden
                                        has the default */
     bool present;                   /* the file has a train section */
-    const char *precision;          /* "f32" "tf32" "bf16" "f16"; default bf16 */
+    const char *precision;          /* "f32" "tf32" "bf16" "f16", "auto" (the driver settles it); default bf16 */
     const char *solver;             /* "list" */
     mpc_optimizer_config optimizer; /* default adamw(lr = 1e-3, weight_decay = 0.01) */
     mpc_schedule_config schedule;   /* default constant */

@@ -189,7 +189,7 @@ static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s,
 
 /* --- the table --- */
 
-static const char *const precisions[] = {"f32", "tf32", "bf16", "f16", NULL};
+static const char *const precisions[] = {"f32", "tf32", "bf16", "f16", "auto", NULL};
 static const char *const stops[] = {"stop", "skip", NULL};
 static const char *const rejects[] = {"reject", "keep", NULL};
 static const char *const optimizers[] = {"adamw", "adam", "sgd", "nesterov", "lion", NULL};

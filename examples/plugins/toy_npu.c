@@ -7,6 +7,7 @@
 static const char profile[] = "mpc device profile 1\n"
                               "name toy-npu\n"
                               "attention expanded\n"
+                              "lacks f16\n"
                               "bandwidth 1e11\n"
                               "cache_bandwidth 4e11\n"
                               "cache_bytes 4e6\n"

@@ -57,6 +57,7 @@ typedef struct mpc_device_profile {
     double cache_bandwidth, cache_bytes; /* values up to cache_bytes move at cache_bandwidth */
     double gap; /* seconds between two launches */
     double convert; /* elements per second that a loop converts in registers: it moves 16-bit numbers no faster */
+    uint32_t lacks; /* bits by format: those that it can neither hold nor compute in; 0: none */
     bool keeps_attention; /* attention stays one op (expand{keep=attention}) */
     const mpc_price_model *model; /* NULL: the rates say all; never part of the text form */
 } mpc_device_profile;

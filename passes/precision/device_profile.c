@@ -119,6 +119,8 @@ enum { SCALAR_COUNT = sizeof SCALARS / sizeof *SCALARS };
 
 void mpc_device_profile_print(const mpc_device_profile *p, mpc_str *out) {
     mpc_str_printf(out, "mpc device profile 1\nname %s\nattention %s\n", p->name, p->keeps_attention ? "one" : "expanded");
+    for (mpc_format f = MPC_FMT_none; f < MPC_FMT_count; f++)
+        if (p->lacks >> f & 1) mpc_str_printf(out, "lacks %s\n", mpc_format_get(f)->name);
     for (int i = 0; i < SCALAR_COUNT; i++) {
         mpc_str_printf(out, "%s ", SCALARS[i].key);
         mpc_str_append_double(out, *(const double *)((const char *)p + SCALARS[i].offset));
@@ -168,6 +170,12 @@ static bool read_line(const char *line, mpc_device_profile *p) {
     if (strcmp(key, "attention") == 0) {
         p->keeps_attention = strcmp(text, "one") == 0;
         return p->keeps_attention || strcmp(text, "expanded") == 0;
+    }
+    if (strcmp(key, "lacks") == 0) {
+        mpc_format f = mpc_format_find(text);
+        if (!mpc_format_is_low(f)) return false; /* all have f32, and what isn't a float */
+        p->lacks |= 1u << f;
+        return true;
     }
     for (int i = 0; i < SCALAR_COUNT; i++) {
         char *stop;
