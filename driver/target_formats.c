@@ -31,7 +31,7 @@ static bool refuse(const mpc_session *s, const char *precision, const char *has,
     mpc_str_printf(&message, "%s has no %s; it has %s", s->profile->name, precision, has);
     mpc_str_printf(&help, "--precision %s%s; without --strict that is taken by itself", other,
                    strcmp(other, "f16") == 0 ? ", with loss scaling" : "");
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E377", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
+    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E378", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
     s->sink->emit(s->sink->user, &diag);
     mpc_str_free(&message);
     mpc_str_free(&help);
@@ -69,7 +69,7 @@ static void refuse_value(const mpc_session *s, const mpc_graph *g, mpc_value_id 
     mpc_str has = {0}, place = {0};
     append_formats(s, &has);
     if (has_line(g, v)) mpc_str_printf(&place, "%s:%u: ", mpc_sym_text(g->ctx, n->loc.file), n->loc.line);
-    mpc_error(s->sink, "E377", "%s%%%s is %s, which %s hasn't; it has %s", mpc_str_cstr(&place), mpc_value_name(g, v),
+    mpc_error(s->sink, "E378", "%s%%%s is %s, which %s hasn't; it has %s", mpc_str_cstr(&place), mpc_value_name(g, v),
               mpc_format_get(mpc_value_format(g, v))->name, s->profile->name, mpc_str_cstr(&has));
     mpc_str_free(&has);
     mpc_str_free(&place);

@@ -73,24 +73,24 @@ def auto_takes_what_there_is():
 def strict_refuses():
     with Targets() as f:
         r = f.train("--precision", "bf16", "--strict", status=1)
-        check("error[E377]: old has no bf16; it has f32, f16\n" in r.err and "--precision f16, with loss scaling" in r.err, r.err)
+        check("error[E378]: old has no bf16; it has f32, f16\n" in r.err and "--precision f16, with loss scaling" in r.err, r.err)
         check(not os.path.exists(f.at("run")), "a folder was made")
         check("W162" not in f.train("--precision", "f16", "--strict").err)
         # at compile time, before there is anything to run on
         for words in (("compile",), ("explain",), ("dump-ir",)):
             r = f.mpc(*words, "tiny.mpg", "--precision", "bf16", "--cost-target", "./old.profile", "--strict", status=1)
-            check("E377" in r.err, words, r.err)
+            check("E378" in r.err, words, r.err)
         r = f.mpc("compile", "tiny.mpg", "--precision", "bf16", "--cost-target", "./old.profile", device="cpu")
         check("W162" in r.err, r.err)
         r = f.mpc("train", "tiny.mpg", "--strict", "--out", "none", status=1, device="cpu", env={"MPC_CC": "/nowhere/cc"})
-        check("E377" in r.err and "/nowhere/cc" in r.err and not os.path.exists(f.at("none")), r.err)
+        check("E378" in r.err and "/nowhere/cc" in r.err and not os.path.exists(f.at("none")), r.err)
 
 
 def a_format_of_a_line_is_refused():
     for line in ("@bf16 h = relu(linear(x, 64) as fc1)", "h = cast(cast(relu(linear(x, 64) as fc1), bf16), f32)"):
         with Targets(WIDE.replace("h = relu(linear(x, 64) as fc1)", line)) as f:
             r = f.train("--precision", "f32", status=1)
-            check("E377" in r.err and "tiny.mpg:3: %" in r.err and "is bf16, which old hasn't; it has f32, f16" in r.err, line, r.err)
+            check("E378" in r.err and "tiny.mpg:3: %" in r.err and "is bf16, which old hasn't; it has f32, f16" in r.err, line, r.err)
             f.train("--precision", "f32", target="odd")
 
 
