@@ -1,6 +1,7 @@
-"""Every kernel of every example, in every precision, compiles for three architectures with the real NVRTC, and what the compiler told of
-it is what the design promises: 16-byte accesses or a reason why not, tensor-core instructions in all matmul-class kernels of 16-bit and
-tf32 models and in none of f32, no spills but in attention. Kernels that several programs share are compiled once, through the cache."""
+"""Every kernel of every example, in every precision, compiles with the real NVRTC (the four first examples for three architectures, the
+others for one, another in each precision), and what the compiler told of it is what the design promises: tensor-core instructions in all matmul-class kernels of 16-bit and tf32 models and in none of f32; in the
+four first also 16-byte accesses or a reason why not and no spills but in attention, where in the others a kernel may spill 512 bytes
+(long fused rows, such as the dice loss of the U-Net). Kernels that several programs share are compiled once, through the cache."""
 import concurrent.futures
 import json
 import os
@@ -12,7 +13,10 @@ MPC, ROOT, ONLY = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sy
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 EXAMPLES = ("gpt", "digits", "mlp", "linear")
 PRECISIONS = ("f32", "tf32", "bf16", "f16")
+MODELS = ("resnet", "vit", "unet", "llama", "lstm", "moe", "vae", "gan", "clip")
+MODEL_RUNS = {"f32": ("sm_80",), "bf16": ("sm_90",), "f16": ("sm_100",)}
 MATMUL_CLASS = ("conv2d", "attention")
+WITH_MATMUL_CLASS = ("digits", "gpt", "resnet", "vit", "unet", "llama")
 failures = 0
 
 
@@ -23,11 +27,18 @@ def check(condition, *what):
         print("failed:", *what, file=sys.stderr)
 
 
-def compile_example(example, precision, cache):
+def jobs_of(example):
+    """(example, precision, architectures)"""
+    if example in MODELS:
+        return [(example, precision, archs) for precision, archs in MODEL_RUNS.items()]
+    return [(example, precision, ARCHITECTURES) for precision in PRECISIONS]
+
+
+def compile_example(example, precision, architectures, cache):
     """All kernels as rows of the report; the texts themselves go to a folder of their own and are not looked at."""
     folder = os.path.join(cache, f"{example}-{precision}")
     command = [MPC, "compile", f"examples/{example}.mpg", "--device", "cuda", "--precision", precision, "--arch",
-               ",".join(ARCHITECTURES), "--json", "--out", folder]
+               ",".join(architectures), "--json", "--out", folder]
     environment = dict(os.environ, XDG_CACHE_HOME=cache)
     environment.pop("LD_LIBRARY_PATH", None)  # the stand-in's NVRTC knows no PTX
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -40,23 +51,24 @@ def is_matmul_class(row):
 def check_kernel(row, precision, *where):
     where = (*where, row["program"], row["arch"], row["kernel"], row["op"], row["value"])
     check(row["registers"] > 0, "no report of", *where)
+    small_data = where[0] in MODELS
     if row["spill_bytes"]:
         print("spills", row["spill_bytes"], "bytes:", *where)
-        check((row["op"] or "").startswith("attention"), "spills:", *where)
-    check(row["wide_accesses"] or row["note"] or row["threads"] <= 32, "no 16-byte access and no reason:", *where)
+        check(row["spill_bytes"] <= 512 if small_data else (row["op"] or "").startswith("attention"), "spills:", *where)
+    check(small_data or row["wide_accesses"] or row["note"] or row["threads"] <= 32, "no 16-byte access and no reason:", *where)
     if precision == "f32":
         check(row["mma"] == 0, "tensor cores in f32:", *where)
     elif is_matmul_class(row):
         check(row["mma"] > 0 or row["note"], "no tensor cores and no reason:", *where)
 
 
-def check_example(example, precision, done):
+def check_example(example, precision, architectures, done):
     check(done.returncode == 0, example, precision, done.stderr[-2000:])
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     rows = [row for row in rows if "kernel" in row]
-    check({row["arch"] for row in rows} == set(ARCHITECTURES), example, precision, "architectures")
+    check({row["arch"] for row in rows} == set(architectures), example, precision, "architectures")
     matmul_class = [row for row in rows if is_matmul_class(row)]
-    check(bool(matmul_class) == (example in ("digits", "gpt")), example, precision, "matmul-class kernels:", len(matmul_class))
+    check(bool(matmul_class) == (example in WITH_MATMUL_CLASS), example, precision, "matmul-class kernels:", len(matmul_class))
     if precision != "f32" and matmul_class:
         check(any(row["mma"] > 0 for row in matmul_class), example, precision, "no kernel uses tensor cores")
     for row in rows:
@@ -65,7 +77,7 @@ def check_example(example, precision, done):
 
 
 def main():
-    jobs = [(example, precision) for example in ONLY or EXAMPLES for precision in PRECISIONS]
+    jobs = [job for example in ONLY or EXAMPLES + MODELS for job in jobs_of(example)]
     with tempfile.TemporaryDirectory(prefix="mpc-test-") as cache, concurrent.futures.ThreadPoolExecutor(2) as pool:
         runs = {job: pool.submit(compile_example, *job, cache) for job in jobs}
         results = {job: run.result() for job, run in runs.items()}
