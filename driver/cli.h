@@ -125,6 +125,7 @@ int mpc_cmd_diff_ir(mpc_cli *cli);
 int mpc_cmd_compile(mpc_cli *cli);
 int mpc_cmd_config(mpc_cli *cli);
 int mpc_cmd_summary(mpc_cli *cli);
+int mpc_cmd_check(mpc_cli *cli);
 int mpc_cmd_opt(mpc_cli *cli);
 int mpc_cmd_ops(mpc_cli *cli);
 int mpc_cmd_blocks(mpc_cli *cli);

@@ -25,6 +25,8 @@ void fe_explain_key(fe_report *r, const char *key, const char *value, bool comma
 bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out);
 /* Is there such an argument? Names of all of them go to `all` (", a, b"). */
 bool fe_train_call_takes(const char *callee, const char *argument, mpc_str *all, fe_suggestion *near);
+/* An argument of which a number without a unit means steps. */
+bool fe_train_counts_steps(const char *callee, const char *argument);
 bool fe_read_quantity(mpc_model *m, fe_value v, bool bare_steps, mpc_quantity *out);
 
 #endif

@@ -177,6 +177,7 @@ const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
 bool mpc_model_maps_field(const mpc_model *model, const char *name);
 size_t mpc_model_metric_count(const mpc_model *model);
 const mpc_metric_info *mpc_model_metric(const mpc_model *model, size_t index);
+bool mpc_model_predicts(const mpc_model *model); /* it has an output */
 size_t mpc_model_loss_count(const mpc_model *model);
 const char *mpc_model_loss(const mpc_model *model, size_t index);
 /* The completed file, each line with its origin (file:line, default, command line): resolved.mpg, `mpc config`. */

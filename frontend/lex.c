@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "frontend/fe_diag.h"
 #include "mpg_parser.h"
 
@@ -56,6 +57,10 @@ int fe_lex_unexpected(fe_parser *p, unsigned char byte) {
     if (byte == '\'') return fe_lex_error(p, "E001", "a text stands in double quotes");
     if (byte > 32 && byte < 127) return fe_lex_error(p, "E001", "the character `%c` has no meaning here", byte);
     return fe_lex_error(p, "E001", "the byte 0x%02x has no meaning here", byte);
+}
+
+void fe_lex_comment(fe_parser *p) {
+    if (p->comments && !mpc_array_push(p->comments, (mpc_span){p->file, p->begin, p->end})) p->failed = p->no_memory = true;
 }
 
 static fe_ast *leaf(fe_parser *p, fe_ast_kind kind, const mpc_span *loc) { return fe_node(p, kind, *loc); }

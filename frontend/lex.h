@@ -15,6 +15,7 @@ bool fe_lex_is_float(const char *text, uint32_t length);
 /* Number and word: length of the token, which is the number's alone when the word is no unit. */
 uint32_t fe_lex_quantity(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);
 int fe_lex_string(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);
+void fe_lex_comment(fe_parser *p);
 void *fe_lex_alloc(fe_parser *p, size_t size);
 
 /* ---- brackets, and going on after an error (recover.c) ---- */
@@ -49,7 +50,13 @@ void fe_label_call(fe_parser *p, fe_ast *node, const fe_ast *label);
 /* The left side of `=`: names, `_` and `[a, b]`; anything else is an error. */
 fe_list fe_targets(fe_parser *p, fe_list list);
 
+/* The lexer on the parser's file, after its encoding was checked; fe_scan_end releases it, whatever fe_scan_begin said. */
+bool fe_scan_begin(fe_parser *p, void **scanner);
+void fe_scan_end(fe_parser *p, void *scanner);
+
 /* In the generated lexer. */
+union MPG_STYPE;
+int mpg_lex(union MPG_STYPE *value, mpc_span *loc, void *scanner);
 int fe_lex_start(struct fe_parser *p, const char *text, size_t length, void **scanner);
 void fe_lex_finish(void *scanner);
 

@@ -38,21 +38,32 @@ static bool check_text(fe_parser *p, const char *text, size_t length) {
     return true;
 }
 
+bool fe_scan_begin(fe_parser *p, void **scanner) {
+    size_t length = 0;
+    const char *text = mpc_sources_text(mpc_context_sources(p->ctx), p->file, &length);
+    p->begin = p->end = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    p->heap_size = length - p->end + 8192;
+    p->heap = mpc_alloc(p->heap_size);
+    *scanner = NULL;
+    bool ok = p->heap && fe_lex_start(p, text + p->end, length - p->end, scanner) == 0;
+    if (!ok) p->no_memory = true;
+    return ok;
+}
+
+void fe_scan_end(fe_parser *p, void *scanner) {
+    if (scanner) fe_lex_finish(scanner);
+    mpc_free(p->heap);
+    p->heap = NULL;
+}
+
 static bool run(fe_parser *p, int start) {
     size_t length = 0;
     const char *text = mpc_sources_text(mpc_context_sources(p->ctx), p->file, &length);
     if (!text || !check_text(p, text, length)) return false;
-    p->begin = p->end = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    p->start = start;
-    p->heap_size = length - p->end + 8192;
-    p->heap = mpc_alloc(p->heap_size);
     void *scanner = NULL;
-    bool ok = p->heap && fe_lex_start(p, text + p->end, length - p->end, &scanner) == 0;
-    if (!ok) p->no_memory = true;
-    if (ok) ok = mpg_parse(p, scanner) == 0;
-    if (scanner) fe_lex_finish(scanner);
-    mpc_free(p->heap);
-    p->heap = NULL;
+    p->start = start;
+    bool ok = fe_scan_begin(p, &scanner) && mpg_parse(p, scanner) == 0;
+    fe_scan_end(p, scanner);
     if (p->no_memory) fe_no_memory(p->diag);
     return ok && !p->failed;
 }

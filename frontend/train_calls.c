@@ -82,6 +82,12 @@ bool fe_train_call_takes(const char *callee, const char *argument, mpc_str *all,
     return found;
 }
 
+bool fe_train_counts_steps(const char *callee, const char *argument) {
+    for (size_t i = 0; i < ARG_ROWS; i++)
+        if (strcmp(args[i].callee, callee) == 0 && strcmp(args[i].name, argument) == 0) return args[i].kind == ARG_QUANTITY;
+    return false;
+}
+
 static const call_arg *find_arg(const char *callee, const fe_ast *arg, uint32_t position) {
     for (size_t i = 0; i < ARG_ROWS; i++) {
         if (strcmp(args[i].callee, callee) != 0) continue;

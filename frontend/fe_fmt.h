@@ -1,0 +1,54 @@
+/* Between the parts of the canonical layout: fmt.c cuts the tokens into lines, fmt_spacing.c says how many blanks stand
+ * before each, fmt_align.c widens some of these, fmt_print.c breaks what is too long and writes. */
+#ifndef MPC_FRONTEND_FE_FMT_H
+#define MPC_FRONTEND_FE_FMT_H
+
+#include "base/str.h"
+#include "frontend/fe_tokens.h"
+
+enum { FMT_WIDTH = 120, FMT_INDENT = 4, FMT_ANCHORS = 3 };
+#define FMT_NONE UINT32_MAX
+
+typedef struct fmt_token {
+    fe_token t;
+    const char *unit; /* written behind it; NULL: nothing */
+    uint32_t width;   /* characters as it is written */
+    uint32_t match;   /* of brackets: the partner */
+    uint32_t gap;     /* blanks before it in its line */
+    char inside;      /* innermost bracket around it: ( [ { or 0 */
+    bool modifier;    /* where, weight or trains as a word of the language */
+    bool split;       /* `{`, `}`: the body has lines of its own. `(`, `[`: their content stands indented below them */
+    bool breaks;      /* in brackets: a new line begins here */
+    bool dropped;     /* a comma before a closing bracket */
+} fmt_token;
+
+typedef enum fmt_class { FMT_STATEMENT, FMT_CONST, FMT_ENTRY, FMT_INPUT, FMT_GLOBS } fmt_class;
+
+typedef struct fmt_line { /* a statement, entry or item up to its `{`; a closing brace; or a comment */
+    uint32_t first, last; /* tokens [first, last) */
+    uint32_t comment;     /* behind it, or FMT_NONE */
+    uint32_t indent;      /* levels */
+    bool blank;           /* a blank line before it */
+    fmt_class kind;
+    uint32_t anchors[FMT_ANCHORS]; /* tokens that may stand below each other: name of a loss, `=` or `{`, weight; or FMT_NONE */
+} fmt_line;
+
+typedef struct fmt {
+    const char *text;
+    MPC_ARRAY(fmt_token) tokens;
+    MPC_ARRAY(fmt_line) lines;
+    bool no_memory;
+} fmt;
+
+/* Characters of tokens [first, last) and the blanks between them, as if nothing broke. */
+uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last);
+/* Does the token end an operand, so that what follows is an operator, a call or an index? FMT_NONE: no. */
+bool fmt_ends_operand(const fmt *f, uint32_t token);
+bool fmt_is_unary(const fmt *f, uint32_t token);
+/* Sets `gap` and `modifier` of every token. */
+void fmt_space(fmt *f);
+/* Widens gaps so that what stands below each other in the text, and all keys of a section, do so. */
+void fmt_align(fmt *f);
+bool fmt_print(fmt *f, mpc_str *out);
+
+#endif

@@ -1,0 +1,35 @@
+/* A file as its tokens, with what the grammar doesn't see: comments and line ends. For whoever has to do with the text
+ * itself (fmt.c, documents.c). */
+#ifndef MPC_FRONTEND_FE_TOKENS_H
+#define MPC_FRONTEND_FE_TOKENS_H
+
+#include "base/array.h"
+#include "frontend/ast.h"
+
+typedef struct fe_token {
+    int kind;            /* of the parser (mpg_parser.h), or FE_TOKEN_COMMENT */
+    uint32_t begin, end; /* bytes of the text */
+    uint32_t newlines;   /* line ends before it: 0, 1, or 2 for one and blank lines */
+    uint32_t column;     /* characters before it in its line */
+    uint32_t width;      /* characters; of a comment without blanks at its end */
+} fe_token;
+
+enum { FE_TOKEN_COMMENT = -1 };
+
+typedef struct fe_token_list {
+    fe_token *data;
+    size_t count, capacity;
+} fe_token_list;
+
+typedef struct fe_text { /* a parsed file with its tokens */
+    const char *text;
+    size_t length;
+    fe_list items;
+    fe_token_list tokens;
+} fe_text;
+
+/* Parses a registered file and takes it apart; the tree lives in `arena`. false after diagnostics; free it either way. */
+bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *out);
+void fe_text_free(fe_text *text);
+
+#endif
