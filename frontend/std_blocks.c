@@ -1,0 +1,75 @@
+/* What a file of std/ offers, for who chooses among its blocks: signature and document of each, and where its text
+ * stands. A document is the lines of `##` right above the block. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "frontend/fe_model.h"
+#include "frontend/fe_tokens.h"
+
+/* First of the `##` comments that stand line by line above `begin`; the token there when there are none. */
+static size_t document_begin(const fe_text *t, uint32_t begin) {
+    size_t item = 0;
+    while (item < t->tokens.count && t->tokens.data[item].begin < begin) item++;
+    size_t first = item;
+    while (first > 0 && t->tokens.data[first].newlines == 1 && t->tokens.data[first - 1].kind == FE_TOKEN_COMMENT &&
+           strncmp(t->text + t->tokens.data[first - 1].begin, "##", 2) == 0)
+        first--;
+    return first;
+}
+
+static const char *finish(mpc_arena *arena, mpc_str *s) {
+    const char *text = s->failed ? NULL : mpc_arena_strdup(arena, mpc_str_cstr(s));
+    mpc_str_free(s);
+    return text;
+}
+
+static const char *document_text(mpc_arena *arena, const fe_text *t, size_t first, uint32_t begin) {
+    mpc_str s = {0};
+    for (size_t i = first; i < t->tokens.count && t->tokens.data[i].begin < begin; i++) {
+        uint32_t at = t->tokens.data[i].begin + 2;
+        at += (uint32_t)strspn(t->text + at, "# ");
+        mpc_str_append(&s, s.length ? " " : "");
+        if (at < t->tokens.data[i].end) mpc_str_append_n(&s, t->text + at, t->tokens.data[i].end - at);
+    }
+    return finish(arena, &s);
+}
+
+/* "name(x: [n, c], width: int = 8) -> [n, width]", in one line. */
+static const char *signature_text(mpc_arena *arena, const fe_text *t, uint32_t begin) {
+    mpc_str s = {0};
+    for (const char *p = t->text + begin; *p && *p != '{'; p++) {
+        bool blank = strchr(" \t\r\n", *p) != NULL;
+        if (!blank) mpc_str_append_n(&s, p, 1);
+        else if (p[1] && !strchr(" \t\r\n{", p[1])) mpc_str_append(&s, " ");
+    }
+    return finish(arena, &s);
+}
+
+static bool visit_blocks(mpc_arena *arena, const fe_text *t, const mpc_block_visitor *visitor) {
+    for (const fe_ast *i = t->items.first; i; i = i->next) {
+        if (i->kind != AST_BLOCK) continue;
+        size_t first = document_begin(t, i->span.begin);
+        mpc_block_info info = {.name = i->text, .span = i->span};
+        info.span.begin = t->tokens.data[first].begin;
+        info.signature = signature_text(arena, t, i->name_span.begin);
+        info.document = document_text(arena, t, first, i->span.begin);
+        if (!info.signature || !info.document) return false;
+        visitor->visit(visitor->user, &info);
+    }
+    return true;
+}
+
+bool mpc_std_blocks(mpc_context *ctx, const mpc_std_file *file, const mpc_block_visitor *visitor) {
+    mpc_arena *arena = mpc_arena_create();
+    fe_text text = {0};
+    uint32_t id = mpc_sources_add(mpc_context_sources(ctx), file->name, *file->text, strlen(*file->text));
+    bool ok = arena && id;
+    if (ok && !fe_text_read(ctx, arena, id, &text)) ok = false;
+    else if (!ok || !visit_blocks(arena, &text, visitor)) {
+        mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to read %s", file->name);
+        ok = false;
+    }
+    fe_text_free(&text);
+    mpc_arena_destroy(arena);
+    return ok;
+}
