@@ -65,30 +65,30 @@ static void add_scaled(double *out, double factor, const double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] += factor * x[i];
 }
 
-/* Scores of visible keys; their log-sum-exp, -inf when there is none. */
-static double score(const attention *a, const mpc_eval *e, query at, double *scores) {
+/* Probabilities of visible keys; the log-sum-exp of their scores, -inf when there is none. Not exp(score - log-sum-exp): of scores beyond 1e15 that is no
+ * probability. */
+static double weigh(const attention *a, const mpc_eval *e, query at, double *p) {
     double max = -HUGE_VAL, sum = 0;
     bool any = false;
     for (int64_t j = 0; j < a->s; j++) {
         if (!visible(a, at, j)) continue;
         any = true;
-        scores[j] = a->scale * dot(e->operands[0].data + query_at(a, at), e->operands[1].data + key_at(a, at, j), a->d);
-        max = mpc_max_nan(max, scores[j]);
+        p[j] = a->scale * dot(e->operands[0].data + query_at(a, at), e->operands[1].data + key_at(a, at, j), a->d);
+        max = mpc_max_nan(max, p[j]);
     }
     if (!any) return -HUGE_VAL;
     for (int64_t j = 0; j < a->s; j++)
-        if (visible(a, at, j)) sum += exp(scores[j] - max);
+        if (visible(a, at, j)) sum += p[j] = exp(p[j] - max);
+    for (int64_t j = 0; j < a->s; j++)
+        if (visible(a, at, j)) p[j] /= sum;
     return max + log(sum);
 }
 
-static void attend(const attention *a, mpc_eval *e, query at, double *scores) {
-    double lse = score(a, e, at, scores);
-    e->results[1].data[lse_at(a, at)] = lse;
-    for (int64_t j = 0; j < a->s; j++) {
-        if (!visible(a, at, j)) continue;
-        double p = mpc_round_to(a->rounded, exp(scores[j] - lse));
-        add_scaled(e->results[0].data + query_at(a, at), p, e->operands[2].data + key_at(a, at, j), a->d);
-    }
+static void attend(const attention *a, mpc_eval *e, query at, double *p) {
+    e->results[1].data[lse_at(a, at)] = weigh(a, e, at, p);
+    for (int64_t j = 0; j < a->s; j++)
+        if (visible(a, at, j))
+            add_scaled(e->results[0].data + query_at(a, at), mpc_round_to(a->rounded, p[j]), e->operands[2].data + key_at(a, at, j), a->d);
 }
 
 /* (q, k, v, y, lse, dy): dv += p dy; ds = p (dy.v - dy.y); dq += scale ds k; dk += scale ds q */
