@@ -52,7 +52,7 @@ static bool choose_monitor(mpc_trainer *t) {
     return true;
 }
 
-static bool prepare_steps(mpc_trainer *t) {
+bool mpc_trainer_prepare(mpc_trainer *t) {
     mpc_session *s = t->session;
     int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
     const char *resumed = s->cli->options->resume;
@@ -62,14 +62,19 @@ static bool prepare_steps(mpc_trainer *t) {
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal || !mpc_profile_check(t)) return false;
     bool started = resumed ? mpc_store_init(s->store, s->train->seed) == MPC_OK : mpc_session_start_states(s, s->store);
-    if (!started) return false;
-    if (!resumed && !mpc_standardize(s, s->store, t->data[MPC_SPLIT_TRAIN])) return false;
+    t->rows = started ? mpc_alloc((size_t)t->train->batch * sizeof *t->rows) : NULL;
+    return !started ? false : t->rows ? true : out_of_memory(t);
+}
+
+bool mpc_trainer_bind(mpc_trainer *t) {
+    mpc_session *s = t->session;
+    if (!s->cli->options->resume && !mpc_standardize(s, s->store, t->data[MPC_SPLIT_TRAIN])) return false;
     for (int i = 0; i <= MPC_SPLIT_TEST; i++)
-        if (t->data[i] && !mpc_step_bind(nominal->step, t->data[i])) return false;
+        if (t->data[i] && !mpc_step_bind(t->runners.data[0]->step, t->data[i])) return false;
     return true;
 }
 
-bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
+bool mpc_trainer_open(mpc_trainer *t, mpc_session *s) {
     *t = (mpc_trainer){.session = s,
                        .train = s->train,
                        .runners = {.session = s},
@@ -77,14 +82,17 @@ bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
                        .reason = "length",
                        .saved_step = UINT64_MAX};
     t->cursor.seed = s->train->seed;
-    double begin = mpc_now();
     if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) ||
         !mpc_totals_init(&t->evaluated, s->model))
         return out_of_memory(t);
-    if (!open_splits(t) || !choose_monitor(t) || !prepare_steps(t)) return false;
+    return open_splits(t) && choose_monitor(t);
+}
+
+bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {
+    double begin = mpc_now();
+    if (!mpc_trainer_open(t, s) || !mpc_trainer_prepare(t) || !mpc_trainer_bind(t)) return false;
     t->prepare_seconds = mpc_now() - begin;
-    t->rows = mpc_alloc((size_t)t->train->batch * sizeof *t->rows);
-    return t->rows ? true : out_of_memory(t);
+    return true;
 }
 
 void mpc_trainer_deinit(mpc_trainer *t) {

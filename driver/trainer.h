@@ -53,10 +53,15 @@ typedef struct mpc_trainer {
     bool profiled;       /* --profile was done */
     uint64_t first_step; /* windows before this process */
     mpc_runner *stopped; /* whose step set `stop`: the device refuses to go on; NULL */
-    const char *reason;  /* of the end: "length", "patience", "signal", "diverged" */
+    const char *reason;  /* of the end: "length", "patience", "signal", "diverged", "nonfinite" */
 } mpc_trainer;
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s);
+/* Its parts, in this order: opens the data; makes the nominal step and the initial states; measures what is standardized
+ * and checks every value of every split. */
+bool mpc_trainer_open(mpc_trainer *t, mpc_session *s);
+bool mpc_trainer_prepare(mpc_trainer *t);
+bool mpc_trainer_bind(mpc_trainer *t);
 void mpc_trainer_deinit(mpc_trainer *t);
 /* Trains to the end, a signal, or a stop; then evaluates the test split. Exit status. */
 int mpc_trainer_run(mpc_trainer *t);
@@ -93,6 +98,8 @@ void mpc_note_attempt(mpc_recent *recent, bool skipped);
 void mpc_report_lost(mpc_trainer *t);
 /* W170 when more than half of the recent windows were skipped; false: they weren't, or there are too few to say. */
 bool mpc_report_skips(mpc_trainer *t);
+/* --check-nonfinite has found something: accounts for the steps before it and ends the log. */
+bool mpc_report_nonfinite(mpc_trainer *t);
 bool mpc_report_stop(mpc_trainer *t, mpc_runner *runner);
 /* "test loss 0.0812", "test accuracy 97.8 %" on stdout; with --json one object. */
 void mpc_print_figures(const mpc_cli *cli, mpc_split split, const mpc_totals *totals, int64_t rows);

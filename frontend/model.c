@@ -254,3 +254,9 @@ size_t mpc_model_metric_count(const mpc_model *m) { return m->metrics.count; }
 const mpc_metric_info *mpc_model_metric(const mpc_model *m, size_t i) { return &m->metrics.data[i]; }
 size_t mpc_model_loss_count(const mpc_model *m) { return m->losses.count; }
 const char *mpc_model_loss(const mpc_model *m, size_t i) { return m->losses.data[i]; }
+
+bool mpc_model_predicts(const mpc_model *m) {
+    for (const fe_ast *s = m->item->other.first; s; s = s->next)
+        if (s->kind == AST_OUTPUT) return true;
+    return false;
+}
