@@ -130,6 +130,25 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
 
 /* --- ranges (N40, N46) --- */
 
+/* What the largest result of the node lies in: the last of running sums, which are no sum of one term to n. */
+static mpc_interval reached(const mpc_lint_run *l, const mpc_node *n, uint32_t i) {
+    if (n->op != MPC_OP_cumsum) return l->range[mpc_result(n, i)];
+    const mpc_type *type = mpc_value_type(l->g, mpc_result(n, 0));
+    mpc_interval a = l->range[mpc_operand(l->g, n, 0)];
+    double terms = (double)type->dims[mpc_attr_int(l->g, n, "axis")];
+    a.lo *= terms;
+    a.hi *= terms;
+    return a;
+}
+
+static bool was_outside(const mpc_lint_run *l, const mpc_node *n) {
+    for (uint32_t k = 0; k < n->operand_count; k++) {
+        mpc_interval in = l->range[mpc_operand(l->g, n, k)];
+        if (in.lo == INFINITY || in.hi == -INFINITY) return true;
+    }
+    return false;
+}
+
 void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     if (n->op == MPC_OP_const) return;
@@ -137,19 +156,14 @@ void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
         mpc_value_id v = mpc_result(n, i);
         mpc_format f = mpc_lint_stored(l->g, v);
         if (!mpc_format_is_float(f) || f == MPC_FMT_f64) continue;
-        mpc_interval a = l->range[v];
+        mpc_interval a = reached(l, n, i);
         double top = mpc_numfmt_max(&mpc_format_get(f)->fmt);
-        bool was_outside = false;
-        for (uint32_t k = 0; k < n->operand_count; k++) {
-            mpc_interval in = l->range[mpc_operand(l->g, n, k)];
-            was_outside = was_outside || in.lo == INFINITY || in.hi == -INFINITY;
-        }
-        if (was_outside || !(a.lo > top || a.hi < -top)) continue;
-        bool sum = n->op == MPC_OP_sum || n->op == MPC_OP_mean;
+        if (was_outside(l, n) || !(a.lo > top || a.hi < -top)) continue;
+        bool sum = n->op == MPC_OP_sum || n->op == MPC_OP_mean || n->op == MPC_OP_norm || n->op == MPC_OP_cumsum;
         mpc_lint_add(l, (mpc_finding){.code = "W183",
                                       .rule = sum ? "N40" : "N46",
                                       .node = id,
-                                      .what = mpc_lint_text(l, "all of `%s` lies beyond %s: from %g to %g",
+                                      .what = mpc_lint_text(l, "%s `%s` lies beyond %s: from %g to %g", n->op == MPC_OP_cumsum ? "the end of" : "all of",
                                                             mpc_value_name(l->g, v), name_of(f), a.lo, a.hi),
                                       .fix = "scale the values before, or put `@f32` before the statement"});
     }
@@ -210,7 +224,7 @@ static bool is_softmax_by_hand(const mpc_lint_run *l, mpc_value_id e) {
 
 void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
-    if (n->op != MPC_OP_exp) return;
+    if (n->op != MPC_OP_exp && n->op != MPC_OP_expm1) return;
     mpc_interval x = l->range[mpc_operand(l->g, n, 0)];
     mpc_format f = mpc_lint_stored(l->g, mpc_result(n, 0));
     double limit = log(mpc_numfmt_max(&mpc_format_get(f)->fmt));
@@ -218,7 +232,7 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
     if (bounded && x.hi > limit) {
         found.rule = "N41";
-        found.what = mpc_lint_text(l, "exp of values up to %g overflows %s above %.4g", x.hi, name_of(f), limit);
+        found.what = mpc_lint_text(l, "%s of values up to %g overflows %s above %.4g", mpc_op_get(l->g->ctx, n->op)->name, x.hi, name_of(f), limit);
         found.fix = mpc_lint_text(l, "bound its argument by %.4g%s", floor(limit * 10) / 10,
                                   f == MPC_FMT_f16 ? ", or put `@f32` before the statement" : "");
     } else if (!bounded && is_softmax_by_hand(l, mpc_result(n, 0))) {
@@ -254,21 +268,26 @@ void mpc_lint_vanished(mpc_lint_run *l, mpc_node_id id) {
 
 /* --- log of a probability (N11, N13) --- */
 
-static const mpc_node *probability(const mpc_lint_run *l, mpc_value_id v) {
+/* p of 1 - p, or of the -p that log1p takes; MPC_NONE otherwise. */
+static mpc_value_id complement_of(const mpc_lint_run *l, mpc_value_id v, bool plus_one) {
     const mpc_node *n = mpc_lint_origin_of(l->g, v);
     double c;
-    if (n != NULL && n->op == MPC_OP_sub && literal_of(l, n, 0, &c) && c == 1)
-        n = mpc_lint_origin_of(l->g, mpc_operand(l->g, n, 1));
+    if (n == NULL) return MPC_NONE;
+    if (plus_one) return n->op == MPC_OP_neg ? mpc_operand(l->g, n, 0) : MPC_NONE;
+    return n->op == MPC_OP_sub && literal_of(l, n, 0, &c) && c == 1 ? mpc_operand(l->g, n, 1) : MPC_NONE;
+}
+
+static const mpc_node *probability(const mpc_lint_run *l, mpc_value_id v, bool plus_one) {
+    mpc_value_id p = complement_of(l, v, plus_one);
+    if (p == MPC_NONE && plus_one) return NULL;
+    const mpc_node *n = mpc_lint_origin_of(l->g, p != MPC_NONE ? p : v);
     return n != NULL && (n->op == MPC_OP_sigmoid || n->op == MPC_OP_softmax) ? n : NULL;
 }
 
-/* The operand of log(p) in log(1 - p) beside log(p): the two halves of a binary cross entropy. MPC_NONE: no such pair. */
-static mpc_value_id half_of_entropy(const mpc_lint_run *l, mpc_value_id v) {
-    const mpc_node *n = mpc_lint_origin_of(l->g, v);
-    double c;
-    if (n == NULL || n->op != MPC_OP_sub || !literal_of(l, n, 0, &c) || c != 1) return MPC_NONE;
-    mpc_value_id p = mpc_operand(l->g, n, 1);
-    return reader(l, p, MPC_OP_log, -1, 3) != NULL ? p : MPC_NONE;
+/* p of log(1 - p) beside log(p): the two halves of a binary cross entropy. MPC_NONE: no such pair. */
+static mpc_value_id half_of_entropy(const mpc_lint_run *l, mpc_value_id v, bool plus_one) {
+    mpc_value_id p = complement_of(l, v, plus_one);
+    return p != MPC_NONE && reader(l, p, MPC_OP_log, -1, 3) != NULL ? p : MPC_NONE;
 }
 
 static void lint_probability(mpc_lint_run *l, mpc_node_id id, mpc_value_id p, bool softmax) {
@@ -286,13 +305,14 @@ static void lint_probability(mpc_lint_run *l, mpc_node_id id, mpc_value_id p, bo
 
 void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
-    if (n->op != MPC_OP_log) return;
-    const mpc_node *p = probability(l, mpc_operand(l->g, n, 0));
+    bool plus_one = n->op == MPC_OP_log1p;
+    if (n->op != MPC_OP_log && !plus_one) return;
+    const mpc_node *p = probability(l, mpc_operand(l->g, n, 0), plus_one);
     if (p != NULL) {
         lint_probability(l, id, mpc_result(p, 0), p->op == MPC_OP_softmax);
         return;
     }
-    mpc_value_id half = half_of_entropy(l, mpc_operand(l->g, n, 0));
+    mpc_value_id half = half_of_entropy(l, mpc_operand(l->g, n, 0), plus_one);
     if (half != MPC_NONE && mpc_format_is_low(mpc_lint_stored(l->g, half))) lint_probability(l, id, half, false);
 }
 

@@ -218,9 +218,9 @@ static void range_var(mpc_range_op *r) {
 
 static void range_norm(mpc_range_op *r) {
     mpc_interval a = mpc_interval_abs(r->in[0]);
-    double n = fmax(terms(r), 1);
-    r->out[0] = (mpc_interval){.lo = a.lo, .hi = a.hi * sqrt(n) * (1 + n * 0x1p-22), .nan = a.nan};
-    r->error = a.lo * n * 0x1p-22;
+    double n = fmax(terms(r), 1), least = terms(r) > 0 ? fmax(a.lo, a.lo * sqrt(n) * (1 - n * 0x1p-22)) : 0;
+    r->out[0] = (mpc_interval){.lo = least, .hi = a.hi * sqrt(n) * (1 + n * 0x1p-22), .nan = a.nan};
+    r->error = least * n * 0x1p-22;
     r->floor = 0;
 }
 
