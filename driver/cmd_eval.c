@@ -33,7 +33,10 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, rows < s->train->batch ? rows : s->train->batch);
     if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_checkpoint(s) || !mpc_step_bind(r->step, d))
         return false;
-    if (!mpc_evaluate_split(runners, d, totals)) return false;
+    if (!mpc_evaluate_split(runners, d, totals)) {
+        if (runners->found.is) mpc_nonfinite_say(&runners->found, s->sink);
+        return false;
+    }
     mpc_print_figures(s->cli, split, totals, rows);
     return true;
 }

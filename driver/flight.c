@@ -11,10 +11,14 @@ bool mpc_flight_has_room(const mpc_flight *f, const mpc_runner *runner) {
     return under_way < runner->step->exec->ahead;
 }
 
+static bool begin_step(const mpc_runner *r, mpc_launch_time *times) {
+    if (times) return mpc_step_profile(r->step, times);
+    return r->check ? mpc_nonfinite_check_run(r->check) : mpc_exec_step(r->step->exec) == MPC_OK;
+}
+
 bool mpc_flight_begin(mpc_flight *f, const mpc_batch *batch, mpc_launch_time *times) {
     double begin = mpc_now();
-    mpc_step *step = batch->runner->step;
-    if (times ? !mpc_step_profile(step, times) : mpc_exec_step(step->exec) != MPC_OK) return false;
+    if (!begin_step(batch->runner, times)) return false;
     mpc_batch *slot = &f->batches[(f->first + f->count++) % MPC_FLIGHT_MOST];
     *slot = *batch;
     slot->step_seconds = mpc_now() - begin;

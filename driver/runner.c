@@ -7,10 +7,16 @@
 #include "base/alloc.h"
 #include "driver/flight.h"
 
-static bool init_runner(mpc_runner *r, mpc_session *s, mpc_phase phase, int64_t batch) {
+static bool add_check(mpc_runner *r, mpc_nonfinite_found *found) {
+    if (r->step->session->cli->options->check_nonfinite) r->check = mpc_nonfinite_check_create(r->step, found);
+    return r->check || !r->step->session->cli->options->check_nonfinite;
+}
+
+static bool init_runner(mpc_runner *r, mpc_runners *runners, mpc_phase phase, int64_t batch) {
+    mpc_session *s = runners->session;
     *r = (mpc_runner){.step = mpc_step_create(s, phase, batch)};
     if (!r->step) return false;
-    if (!mpc_meter_init(&r->meter, r->step)) {
+    if (!mpc_meter_init(&r->meter, r->step) || !add_check(r, &runners->found)) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }
@@ -26,6 +32,7 @@ static bool init_runner(mpc_runner *r, mpc_session *s, mpc_phase phase, int64_t 
 
 static void destroy_runner(mpc_runner *r) {
     mpc_meter_deinit(&r->meter);
+    mpc_nonfinite_check_destroy(r->check);
     mpc_step_destroy(r->step);
     mpc_free(r);
 }
@@ -44,7 +51,7 @@ mpc_runner *mpc_runners_get(mpc_runners *r, mpc_phase phase, int64_t batch) {
         mpc_error(r->session->sink, "E901", "out of memory");
         return NULL;
     }
-    if (!init_runner(made, r->session, phase, batch)) {
+    if (!init_runner(made, r, phase, batch)) {
         destroy_runner(made);
         return NULL;
     }
@@ -54,6 +61,7 @@ mpc_runner *mpc_runners_get(mpc_runners *r, mpc_phase phase, int64_t batch) {
 
 void mpc_runners_deinit(mpc_runners *r) {
     while (r->count > 0) destroy_runner(r->data[--r->count]);
+    mpc_nonfinite_deinit(&r->found);
 }
 
 /* Adds the figures of steps that are done, or, with `wait`, of all. */

@@ -2,11 +2,13 @@
 #ifndef MPC_DRIVER_RUNNER_H
 #define MPC_DRIVER_RUNNER_H
 
+#include "driver/nonfinite_check.h"
 #include "driver/totals.h"
 
 typedef struct mpc_runner {
     mpc_step *step;
     mpc_meter meter;
+    mpc_nonfinite_check *check; /* NULL: not asked for */
     uint32_t lr, grad_norm, scale, skipped, applied, stop, lost; /* outputs */
 } mpc_runner;
 
@@ -15,6 +17,7 @@ typedef struct mpc_runners {
     mpc_session *session;
     mpc_runner *data[8];
     uint32_t count;
+    mpc_nonfinite_found found; /* by the checks of all */
 } mpc_runners;
 
 mpc_runner *mpc_runners_find(const mpc_runners *r, mpc_phase phase, int64_t batch); /* NULL: not made yet */

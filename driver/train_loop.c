@@ -167,6 +167,7 @@ int mpc_trainer_run(mpc_trainer *t) {
     else if (t->saved_step != t->cursor.step) ok = mpc_trainer_save(t, false); /* of length 0: the initial weights */
     if (ok) return finish(t);
     mpc_progress_end(&t->progress);
+    if (t->runners.found.is) return mpc_report_nonfinite(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;
     mpc_log_flush(&t->log);
     return MPC_EXIT_FAILED;
 }

@@ -65,6 +65,7 @@ static bool begin_batch(mpc_trainer *t, int64_t micro, bool *ended) {
     int64_t size = left < t->train->batch ? left : t->train->batch;
     mpc_runner *r = free_runner(t, size);
     if (!r) return false;
+    t->runners.found.step = t->begun.step + 1;
     double begin = mpc_now();
     if (!feed(t, r->step, size)) return false;
     mpc_step_set_flush(r->step, size == left);

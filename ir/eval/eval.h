@@ -32,7 +32,8 @@ typedef struct mpc_eval { /* what an op's eval rule sees */
 
 typedef struct mpc_eval_options {
     bool f64; /* no rounding of float formats narrower than f64 (casts by the user included) */
-    /* Called after each node; may be NULL. Return false to stop. */
+    /* Called after each node; may be NULL. Return false to stop. `results` lie among `values`, at the node's
+     * result_begin, so results - result_begin is what was computed so far. */
     bool (*after)(void *user, const mpc_graph *g, mpc_node_id node, const mpc_tensor *results);
     void *user;
 } mpc_eval_options;

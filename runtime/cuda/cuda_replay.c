@@ -1,12 +1,12 @@
-/* One step launch by launch: to find the first value that isn't finite, or to time each launch. The replay takes the
+/* One step launch by launch: to find the first value that isn't finite, for somebody who watches, or to time each launch. The replay takes the
  * inputs and the control states from the current record's slot, where they stayed; afterwards the control states are
  * what they were, and since a stopped step moves no other state, it leaves no trace. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "runtime/cuda/cuda_exec.h"
-#include "runtime/nonfinite_report.h"
 #include "runtime/store_layout.h"
+#include "runtime/watch.h"
 
 /* ---- replay ---- */
 
@@ -100,6 +100,40 @@ mpc_status mpc_cuda_exec_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc
     mpc_status status = r.content && now ? replay(&r, now, what, loc) : MPC_NO_MEMORY;
     mpc_free(r.content);
     mpc_free(now);
+    return status;
+}
+
+/* ---- watched ---- */
+
+/* false: the watch ended it, or `r->status` says what failed. */
+static bool run_watched(replay_state *r, const mpc_watch *watch, uint32_t i) {
+    const mpc_nonfinite_reader reader = {r->x->program, read_buffer, r};
+    bool skipped = false;
+    r->status = is_skipped(r->x, i, &skipped);
+    if (skipped || r->status != MPC_OK) return r->status == MPC_OK;
+    if (!watch->before(watch->user, &reader, i) || r->status != MPC_OK) return false;
+    r->status = mpc_cuda_exec_launch(r->x, i);
+    return r->status == MPC_OK && watch->after(watch->user, &reader, i) && r->status == MPC_OK;
+}
+
+static mpc_status step_watched(replay_state *r, const mpc_watch *watch) {
+    mpc_cuda_exec *x = r->x;
+    r->status = mpc_cuda_exec_upload(x, x->begun);
+    if (r->status == MPC_OK) r->status = mpc_cuda_exec_call(x, &x->gather_before);
+    for (uint32_t i = 0; i < x->program->launch_count && r->status == MPC_OK; i++)
+        if (!run_watched(r, watch, i)) return r->status;
+    if (r->status == MPC_OK) r->status = mpc_cuda_exec_call(x, &x->gather_after);
+    if (r->status == MPC_OK) r->status = mpc_cuda_exec_download(x, x->begun);
+    if (r->status == MPC_OK) x->begun++;
+    return r->status;
+}
+
+mpc_status mpc_cuda_step_watched(mpc_exec *e, const mpc_watch *watch) {
+    mpc_cuda_exec *x = (mpc_cuda_exec *)e;
+    replay_state r = {.x = x, .content = mpc_alloc((size_t)largest_buffer(x->program) + 1)};
+    mpc_status status = r.content ? step_watched(&r, watch)
+                                  : mpc_error(x->sink, "E901", "there isn't enough memory to look at the step");
+    mpc_free(r.content);
     return status;
 }
 

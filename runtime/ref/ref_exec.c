@@ -65,6 +65,32 @@ static void store_results(const ref_exec *r, const mpc_tensor *values) {
     for (uint32_t i = 0; i < g->output_count; i++) mpc_tensor_to_bytes(&values[g->outputs[i].value], r->outputs[i]);
 }
 
+typedef struct observed_step { /* hands nodes on to who observes, and knows whether they went on */
+    const mpc_eval_options *observer;
+    bool ended;
+} observed_step;
+
+static bool observe_node(void *user, const mpc_graph *g, mpc_node_id node, const mpc_tensor *results) {
+    observed_step *o = user;
+    o->ended = o->observer->after && !o->observer->after(o->observer->user, g, node, results);
+    return !o->ended;
+}
+
+/* A step that its observer ended stores nothing. */
+static mpc_status run_observed(const ref_exec *r, mpc_arena *arena, mpc_tensor *values) {
+    observed_step o = {.observer = r->observe};
+    mpc_eval_options options = {.f64 = r->observe->f64, .after = observe_node, .user = &o};
+    mpc_status status = evaluate(r, &options, arena, values);
+    if (status == MPC_OK && !o.ended) store_results(r, values);
+    return status;
+}
+
+static mpc_status run_plain(const ref_exec *r, mpc_arena *arena, mpc_tensor *values) {
+    mpc_status status = evaluate(r, &(mpc_eval_options){0}, arena, values);
+    if (status == MPC_OK) store_results(r, values);
+    return status;
+}
+
 static mpc_status ref_step(mpc_exec *e) {
     ref_exec *r = (ref_exec *)e;
     uint64_t bytes = 0;
@@ -73,8 +99,7 @@ static mpc_status ref_step(mpc_exec *e) {
     mpc_arena *arena = mpc_arena_create();
     mpc_tensor *values = arena ? mpc_arena_alloc(arena, (r->graph->value_count + 1) * sizeof *values) : NULL;
     mpc_status status = MPC_NO_MEMORY;
-    if (values) status = evaluate(r, r->observe ? r->observe : &(mpc_eval_options){0}, arena, values);
-    if (status == MPC_OK) store_results(r, values);
+    if (values) status = r->observe ? run_observed(r, arena, values) : run_plain(r, arena, values);
     mpc_arena_destroy(arena);
     return status;
 }
