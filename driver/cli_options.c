@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "driver/cli.h"
 
-typedef enum option_kind { FLAG, TEXT, INTEGER, COUNT, REAL, LIST, SHORTHAND, STEPS, SEED, BUDGET } option_kind;
+typedef enum option_kind { FLAG, TEXT, INTEGER, COUNT, REAL, LIST, SHORTHAND, FORMATS, STEPS, SEED, BUDGET } option_kind;
 
 typedef struct option_row {
     const char *name, *value; /* "--out", "DIR"; value NULL for flags */
@@ -24,6 +24,7 @@ typedef struct option_row {
 #define AT(field) offsetof(mpc_options, field)
 static const option_row OPTIONS[] = {
     {"--precision", "f32|tf32|bf16|f16|auto", SHORTHAND, 0, MPC_OPT_MODEL, "number format of the training"},
+    {"--formats", "F,G", FORMATS, 0, MPC_OPT_MODEL, "two low formats beside f32 for solver mincut: f16,bf16"},
     {"--device", "cpu|cuda|ref", TEXT, AT(device), MPC_OPT_MODEL, "where steps run (default cpu)"},
     {"--threads", "N", INTEGER, AT(threads), MPC_OPT_MODEL, "threads (default: all cores); never changes a result"},
     {"--solver", "NAME", SHORTHAND, 0, MPC_OPT_MODEL, "how the precision assignment is found"},
@@ -175,6 +176,16 @@ static bool set_seed(mpc_options *o, const option_row *row, const char *value) {
     return add_shorthand(o, "seed", value, "");
 }
 
+/* "f16,bf16" as precision=f16 and also=bf16. */
+static bool set_formats(mpc_options *o, const option_row *row, const char *value) {
+    char first[32] = "";
+    size_t n = strcspn(value, ",");
+    if (n == 0 || n >= sizeof first || value[n] != ',' || strcspn(value + n + 1, ",") == 0 || strchr(value + n + 1, ','))
+        return bad_value(row, value, "two formats, as f16,bf16");
+    memcpy(first, value, n);
+    return add_shorthand(o, "precision", first, "") && add_shorthand(o, "also", value + n + 1, "");
+}
+
 static bool set_option(mpc_options *o, const option_row *row, const char *value) {
     char *field = (char *)o + row->offset;
     int64_t n = 0;
@@ -194,6 +205,8 @@ static bool set_option(mpc_options *o, const option_row *row, const char *value)
         return mpc_text_list_push((mpc_text_list *)field, value);
     case SHORTHAND:
         return add_shorthand(o, row->name + 2, value, "");
+    case FORMATS:
+        return set_formats(o, row, value);
     case STEPS:
         return set_integer(row, &n, value) && add_shorthand(o, "length", value, " steps");
     case SEED:

@@ -22,7 +22,7 @@ static void option(mpc_str *out, const char *key, double value) {
 
 static void loss_scale(const mpc_train_config *t, mpc_str *out) {
     const mpc_scale_config *c = &t->loss_scale;
-    bool on = strcmp(t->precision, "f16") == 0;
+    bool on = strcmp(t->precision, "f16") == 0 || strcmp(t->also, "f16") == 0;
     mpc_str_printf(out, "loss-scale{mode=%s", !on ? "none" : c->dynamic ? "dynamic" : "static");
     if (on) {
         option(out, "init", c->init);
@@ -67,6 +67,7 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
     }
     const char *agree = mpc_model_agreements(s->model);
     mpc_str_printf(out, "autocast{format=%s solver=%s", t->precision, s->loss_budget > 0 ? "mincut" : t->solver);
+    if (strcmp(t->also, "none") != 0) mpc_str_printf(out, " also=%s", t->also);
     if (agree && *agree && phase != MPC_PHASE_MEASURE) mpc_str_printf(out, " agree=\"%s\"", agree);
     mpc_str_append(out, "}");
     if (stage == MPC_STAGE_DECIDED) return;

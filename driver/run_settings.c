@@ -33,6 +33,7 @@ json_t *mpc_settings_json(const mpc_train_config *t) {
     json_t *s = json_object();
     const mpc_train_setting *row;
     json_object_set_new(s, "precision", json_string(t->precision));
+    json_object_set_new(s, "also", json_string(t->also));
     json_object_set_new(s, "solver", json_string(t->solver));
     json_object_set_new(s, "optimizer", json_string(t->optimizer.kind));
     json_object_set_new(s, "schedule", json_string(t->schedule.kind));

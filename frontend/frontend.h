@@ -43,6 +43,7 @@ typedef struct mpc_train_config {   /* `train { ... }`, completed with defaults;
                                        has the default */
     bool present;                   /* the file has a train section */
     const char *precision;          /* "f32" "tf32" "bf16" "f16", "auto" (the driver settles it); default bf16 */
+    const char *also;               /* "none" "bf16" "f16": a second low format for solver mincut */
     const char *solver;             /* "list" */
     mpc_optimizer_config optimizer; /* default adamw(lr = 1e-3, weight_decay = 0.01) */
     mpc_schedule_config schedule;   /* default constant */

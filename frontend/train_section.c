@@ -190,6 +190,7 @@ static bool store_call(mpc_model *m, const fe_train_key *k, const fe_setting *s,
 /* --- the table --- */
 
 static const char *const precisions[] = {"f32", "tf32", "bf16", "f16", "auto", NULL};
+static const char *const seconds[] = {"none", "bf16", "f16", NULL};
 static const char *const stops[] = {"stop", "skip", NULL};
 static const char *const rejects[] = {"reject", "keep", NULL};
 static const char *const optimizers[] = {"adamw", "adam", "sgd", "nesterov", "lion", NULL};
@@ -202,6 +203,7 @@ static const int64_t zero = 0, one = 1;
 #define FIELD(f) offsetof(mpc_train_config, f)
 static const fe_train_key keys[] = {
     {"precision", "bf16", store_precision, precisions, FIELD(precision)},
+    {"also", "none", store_word, seconds, FIELD(also)},
     {"solver", "mincut", store_name, NULL, FIELD(solver)},
     {"optimizer", "adamw(lr = 1e-3, weight_decay = 0.01)", store_call, optimizers, FIELD(optimizer)},
     {"schedule", "constant", store_call, schedules, FIELD(schedule)},

@@ -39,6 +39,14 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
     return p;
 }
 
+mpc_status mpc_plan_allow(mpc_plan *p, mpc_format also) {
+    if (also == MPC_FMT_none || also == p->low || !mpc_format_is_low(p->low)) return MPC_OK;
+    p->forced_also = mpc_arena_alloc(p->arena, ((size_t)p->g->value_count + 1) * sizeof *p->forced_also);
+    if (p->forced_also == NULL) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    p->also = also;
+    return MPC_OK;
+}
+
 static void set_formats(mpc_plan *p, mpc_node_id id, mpc_format result) {
     const mpc_node *n = &p->g->nodes[id];
     for (uint32_t i = 0; i < n->result_count; i++) {
@@ -207,14 +215,15 @@ static mpc_status record(const mpc_plan *p, mpc_assignment *a) {
 static bool is_training(const mpc_graph *g) { return mpc_graph_find_output(g, "grad_norm") != MPC_NONE; }
 
 /* f16 wants a loss scale, bf16 doesn't (N80). */
-static void check_scaling(const mpc_graph *g, mpc_format low) {
+static void check_scaling(const mpc_graph *g, mpc_format low, mpc_format also) {
     const mpc_sink *sink = mpc_context_sink(g->ctx);
     bool scaled = mpc_graph_find_value(g, "scaler.scale") != MPC_NONE;
     if (!is_training(g)) return;
-    if (low == MPC_FMT_f16 && !scaled)
+    bool wants = low == MPC_FMT_f16 || also == MPC_FMT_f16;
+    if (wants && !scaled)
         mpc_warn(sink, "W153", (mpc_span){0},
                  "f16 training without loss scaling: gradients below 2^-24 become 0 (N80)");
-    if (low != MPC_FMT_f16 && scaled)
+    if (!wants && scaled)
         mpc_warn(sink, "W152", (mpc_span){0}, "loss scaling with %s: its range needs none (N80)",
                  mpc_format_get(low)->name);
 }
@@ -242,16 +251,21 @@ static mpc_status read_words(mpc_plan *p, const char *agree, bool earlier) {
     return status == MPC_OK ? mpc_plan_read_agreements(p, agree) : status;
 }
 
-static mpc_graph *assign(const mpc_graph *in, mpc_format low, const mpc_solver *solver, const char *agree, mpc_pass_env *env,
-                         mpc_arena *arena) {
-    mpc_plan p = mpc_plan_create(in, low, arena);
-    if (p.g == NULL) return NULL;
+typedef struct autocast_options {
+    mpc_format low, also;
+    const mpc_solver *solver;
+    const char *agree;
+} autocast_options;
+
+static mpc_graph *assign(const mpc_graph *in, const autocast_options *o, mpc_pass_env *env, mpc_arena *arena) {
+    mpc_plan p = mpc_plan_create(in, o->low, arena);
+    if (p.g == NULL || mpc_plan_allow(&p, o->also) != MPC_OK) return NULL;
     bool earlier = env->assignment != NULL && mpc_assignment_count(env->assignment) > 0;
     mpc_plan_read_backwards(&p);
-    if (read_words(&p, agree, earlier) != MPC_OK) return NULL;
-    check_scaling(in, low);
-    mpc_solver_env solver_env = {.pass = env, .solver = solver};
-    if (decide_all(&p, earlier ? env->assignment : NULL, solver, &solver_env) != MPC_OK) return NULL;
+    if (read_words(&p, o->agree, earlier) != MPC_OK) return NULL;
+    check_scaling(in, o->low, o->also);
+    mpc_solver_env solver_env = {.pass = env, .solver = o->solver};
+    if (decide_all(&p, earlier ? env->assignment : NULL, o->solver, &solver_env) != MPC_OK) return NULL;
     if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
     return copy_with_decisions(in, &p);
 }
@@ -265,14 +279,25 @@ static mpc_status refuse_solver(const char *name, const mpc_context *ctx) {
     return status;
 }
 
-static mpc_status read_options(const mpc_pass_options *o, const mpc_context *ctx, mpc_format *low,
-                               const mpc_solver **solver) {
+/* A second low format; the default is none. */
+static mpc_status read_also(const char *also, const mpc_context *ctx, autocast_options *out) {
+    out->also = mpc_format_find(also);
+    if (*also == '\0' || strcmp(also, "none") == 0) out->also = MPC_FMT_none;
+    else if (!mpc_format_is_low(out->also))
+        return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `also` must be bf16 or f16, it is `%s`", also);
+    bool used = out->also != MPC_FMT_none && out->also != out->low && mpc_format_is_low(out->low);
+    if (!used || strcmp(out->solver->name, "mincut") == 0) return MPC_OK;
+    return mpc_error(mpc_context_sink(ctx), "E105", "autocast: solver `%s` decides between f32 and one low format; with %s also it takes mincut",
+                     out->solver->name, also);
+}
+
+static mpc_status read_options(const mpc_pass_options *o, const mpc_context *ctx, autocast_options *out) {
     const char *format = mpc_option_str(o, "format"), *name = mpc_option_str(o, "solver");
-    *low = mpc_format_find(format);
-    *solver = mpc_solver_named(ctx, name);
-    if (*solver == NULL) return refuse_solver(name, ctx);
-    bool known = *low == MPC_FMT_f32 || *low == MPC_FMT_tf32 || *low == MPC_FMT_bf16 || *low == MPC_FMT_f16;
-    if (known || mpc_format_is_user(*low)) return MPC_OK;
+    mpc_format low = mpc_format_find(format);
+    *out = (autocast_options){.low = low, .solver = mpc_solver_named(ctx, name), .agree = mpc_option_str(o, "agree")};
+    if (out->solver == NULL) return refuse_solver(name, ctx);
+    bool known = low == MPC_FMT_f32 || low == MPC_FMT_tf32 || low == MPC_FMT_bf16 || low == MPC_FMT_f16;
+    if (known || mpc_format_is_user(low)) return read_also(mpc_option_str(o, "also"), ctx, out);
     return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `format` must be f32, tf32, bf16 or f16, it is `%s`", format);
 }
 
@@ -287,9 +312,8 @@ static mpc_status find_target(const char *name, const mpc_context *ctx, const mp
 
 mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     const mpc_sink *sink = mpc_context_sink(env->ctx);
-    mpc_format low;
-    const mpc_solver *solver;
-    if (read_options(options, env->ctx, &low, &solver) != MPC_OK) return NULL;
+    autocast_options read;
+    if (read_options(options, env->ctx, &read) != MPC_OK) return NULL;
     mpc_arena *arena = mpc_arena_create();
     if (arena == NULL) {
         mpc_error(sink, "E901", "out of memory");
@@ -299,7 +323,7 @@ mpc_graph *mpc_pass_autocast(const mpc_graph *in, const mpc_pass_options *option
     if (own.profile == NULL) own.profile = mpc_device_profile_find("cpu-amx");
     mpc_graph *out = NULL;
     if (find_target(mpc_option_str(options, "target"), env->ctx, &own.profile) == MPC_OK)
-        out = assign(in, low, solver, mpc_option_str(options, "agree"), &own, arena);
+        out = assign(in, &read, &own, arena);
     mpc_arena_destroy(arena);
     return out;
 }

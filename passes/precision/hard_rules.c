@@ -123,10 +123,13 @@ static void check_node(checker *c, mpc_node_id id) {
         if (!is_free(c, v) || !mpc_format_is_low(c->stored[v])) continue;
         if (l->wide[v]) add(c, id, "N60", "is an intermediate of a gradient, and stored low");
         else if (x->pinned == MPC_FMT_f32 && x->rule != NULL && x->node == id) add_pinned(c, id, v, x->rule);
+        else if (!mpc_label_may_be(l, l->of_value[v], c->stored[v])) add(c, id, "N45", "is stored in a format that can't hold it");
     }
     uint32_t reads = l->of_node[id];
     if (reads != MPC_NONE && c->low[reads] && l->variables[reads].pinned == MPC_FMT_f32)
         add(c, id, "N45", "reads low what must stay f32");
+    else if (reads != MPC_NONE && !mpc_label_may_be(l, reads, c->g->decisions[id].operand))
+        add(c, id, "N45", "reads in a format what that can't hold");
     check_moves(c, id);
 }
 
@@ -161,9 +164,19 @@ static uint32_t count_kept(const mpc_graph *g) {
     return count;
 }
 
+/* A second low format that decisions use. */
+static mpc_format other_low(const mpc_graph *g, mpc_format low) {
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
+        const mpc_format used[] = {g->decisions[id].operand, g->decisions[id].result};
+        for (int i = 0; i < 2; i++)
+            if (g->decisions[id].present && mpc_format_is_low(used[i]) && used[i] != low) return used[i];
+    }
+    return MPC_FMT_none;
+}
+
 static bool prepare(checker *c, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
     c->plan = mpc_plan_create(c->g, low, arena);
-    if (c->plan.g == NULL) return false;
+    if (c->plan.g == NULL || mpc_plan_allow(&c->plan, other_low(c->g, low)) != MPC_OK) return false;
     mpc_plan_read_backwards(&c->plan);
     take_words(&c->plan, c->g);
     if (mpc_range_force(&c->plan, env->observed) != MPC_OK) return false;

@@ -86,10 +86,17 @@ static double price_cast(const mover *m, mpc_value_id v, mpc_format from, mpc_fo
 
 /* --- variables --- */
 
+static bool may_move(const mover *m, uint32_t variable) {
+    for (uint32_t i = 0; i < m->to_count; i++)
+        if (mpc_label_may_be(m->l, variable, m->to[i])) return true;
+    return false;
+}
+
 static side side_of_variable(mover *m, uint32_t variable) {
     const mpc_variable *x = &m->l->variables[variable];
     if (x->sunk) return AT_SINK;
-    if (x->pinned == MPC_FMT_none) return x->label == m->to[0] ? AT_SOURCE : new_side(m);
+    if (x->pinned == MPC_FMT_none && x->label == m->to[0]) return AT_SOURCE;
+    if (x->pinned == MPC_FMT_none) return may_move(m, variable) ? new_side(m) : AT_SINK;
     for (uint32_t i = 0; i < m->to_count; i++)
         if (x->pinned == m->to[i]) return AT_SOURCE;
     return AT_SINK;

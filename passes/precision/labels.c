@@ -33,12 +33,41 @@ static void give_results(mpc_labels *l, mpc_node_id id, uint32_t variable) {
     }
 }
 
-static bool is_forced(const mpc_plan *p, mpc_value_id v) { return p->forced_f32 != NULL && p->forced_f32[v] != 0; }
+/* --- what is ruled out, as bits by format --- */
 
-static bool any_result_forced(const mpc_plan *p, const mpc_node *n) {
-    for (uint32_t i = 0; i < n->result_count; i++)
-        if (is_forced(p, mpc_result(n, i))) return true;
-    return false;
+static uint32_t bit(mpc_format f) { return f == MPC_FMT_none ? 0 : 1u << f; }
+static uint32_t every_low(const mpc_plan *p) { return bit(p->low) | bit(p->also); }
+static bool is_every_low(const mpc_plan *p, uint32_t banned) { return banned == every_low(p); }
+
+static uint32_t banned_by_range(const mpc_plan *p, mpc_value_id v) {
+    uint32_t banned = mpc_plan_forced(p, v, p->low) != 0 ? bit(p->low) : 0;
+    if (p->also != MPC_FMT_none && mpc_plan_forced(p, v, p->also) != 0) banned |= bit(p->also);
+    return banned;
+}
+
+static uint32_t banned_for_results(const mpc_plan *p, const mpc_node *n) {
+    uint32_t banned = 0;
+    for (uint32_t i = 0; i < n->result_count; i++) banned |= banned_by_range(p, mpc_result(n, i));
+    return banned;
+}
+
+static uint32_t banned_for_operands(const mpc_plan *p, const mpc_node *n) {
+    uint32_t banned = 0;
+    for (uint32_t i = 0; i < n->operand_count; i++)
+        if (!p->fixed.operand[n->operand_begin + i]) banned |= banned_by_range(p, mpc_operand(p->g, n, i));
+    return banned;
+}
+
+static uint32_t banned_by_constants(const mpc_plan *p, const mpc_node *n) {
+    uint32_t banned = mpc_constants_survive(p, n, p->low) ? 0 : bit(p->low);
+    if (p->also != MPC_FMT_none && !mpc_constants_survive(p, n, p->also)) banned |= bit(p->also);
+    return banned;
+}
+
+static uint32_t add_free(mpc_labels *l, mpc_node_id node, uint32_t banned) {
+    uint32_t variable = add_variable(l, node, MPC_FMT_none, NULL);
+    l->variables[variable].banned = banned;
+    return variable;
 }
 
 static void pin(mpc_labels *l, mpc_node_id id, const char *rule) {
@@ -58,13 +87,11 @@ static void rule_given(mpc_labels *l, mpc_node_id id) {
 static void rule_low(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     const mpc_node *n = &p->g->nodes[id];
-    mpc_format operand = MPC_FMT_none;
-    for (uint32_t i = 0; i < n->operand_count; i++)
-        if (!p->fixed.operand[n->operand_begin + i] && is_forced(p, mpc_operand(p->g, n, i))) operand = MPC_FMT_f32;
-    l->of_node[id] = add_variable(l, id, operand, "its operand must stay f32");
-    if (any_result_forced(p, n)) pin(l, id, "range");
+    uint32_t operands = banned_for_operands(p, n), results = banned_for_results(p, n);
+    l->of_node[id] = is_every_low(p, operands) ? add_variable(l, id, MPC_FMT_f32, "its operand must stay f32") : add_free(l, id, operands);
+    if (is_every_low(p, results)) pin(l, id, "range");
     else if (mpc_result_stays_f32(p, n)) pin(l, id, "N60");
-    else give_results(l, id, add_variable(l, id, MPC_FMT_none, NULL));
+    else give_results(l, id, add_free(l, id, results));
 }
 
 /* What it says is low only if all that have a say are. */
@@ -111,14 +138,15 @@ static void rule_high(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     const mpc_node *n = &p->g->nodes[id];
     mpc_value_id y = mpc_result(n, 0);
+    uint32_t banned = banned_for_results(p, n);
     bool may = mpc_node_stores_low(p->g, id) && !p->fixed.result[y] && p->wanted_by[y] != MPC_NONE &&
-               n->operand_count > 0 && !any_result_forced(p, n);
+               n->operand_count > 0 && !is_every_low(p, banned);
     if (!may) {
         if (is_intermediate(p, n)) say_only(l, id);
-        else pin(l, id, any_result_forced(p, n) ? "range" : "N41");
+        else pin(l, id, is_every_low(p, banned) ? "range" : "N41");
         return;
     }
-    uint32_t result = add_variable(l, id, MPC_FMT_none, NULL);
+    uint32_t result = add_free(l, id, banned);
     give_results(l, id, result);
     if (!(p->only_wanted[y] && p->read[y])) imply(l, result, mpc_storage_variable(l, mpc_operand(p->g, n, 0)), "N30");
 }
@@ -126,12 +154,14 @@ static void rule_high(mpc_labels *l, mpc_node_id id) {
 static void rule_follow(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     const mpc_node *n = &p->g->nodes[id];
-    if (any_result_forced(p, n)) pin(l, id, "range");
+    uint32_t range = banned_for_results(p, n), constants;
+    if (is_every_low(p, range)) pin(l, id, "range");
     else if (p->only_f32[mpc_result(n, 0)]) pin(l, id, "N40");
     else if (is_intermediate(p, n)) say_only(l, id);
-    else if (!mpc_constants_survive(p, n, p->low)) pin(l, id, "N45");
+    else if (is_every_low(p, constants = banned_by_constants(p, n))) pin(l, id, "N45");
+    else if (is_every_low(p, range | constants)) pin(l, id, "range");
     else {
-        uint32_t result = add_variable(l, id, MPC_FMT_none, NULL);
+        uint32_t result = add_free(l, id, range | constants);
         give_results(l, id, result);
         follow_operands(l, id, result);
     }
@@ -152,12 +182,13 @@ static void rule_clear(mpc_labels *l, mpc_node_id id) {
         give_results(l, id, mpc_storage_variable(l, mpc_operand(p->g, n, 0)));
         return;
     }
-    if (any_result_forced(p, n)) {
+    uint32_t banned = banned_for_results(p, n);
+    if (is_every_low(p, banned)) {
         pin(l, id, "range");
         l->of_node[id] = l->of_value[mpc_result(n, 0)];
         return;
     }
-    uint32_t joined = add_variable(l, id, MPC_FMT_none, NULL);
+    uint32_t joined = add_free(l, id, banned);
     give_results(l, id, joined);
     l->of_node[id] = joined;
     for (uint32_t i = 0; i < n->operand_count; i++)

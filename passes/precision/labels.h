@@ -9,6 +9,7 @@ typedef struct mpc_variable {
     mpc_format pinned; /* none: free */
     mpc_format label;  /* its format now */
     mpc_format kept;   /* room for a label to go back to */
+    uint32_t banned;   /* bits by format: what it may not take; both low formats: it is pinned */
     mpc_node_id node;  /* the first node that it stands for; MPC_NONE: an input */
     const char *rule;  /* why it is pinned */
     bool sunk;         /* never low, for something that it implies never is */
@@ -41,6 +42,11 @@ static inline uint32_t mpc_storage_variable(const mpc_labels *l, mpc_value_id v)
 }
 static inline mpc_format mpc_label_of(const mpc_labels *l, uint32_t variable) {
     return l->variables[variable].pinned != MPC_FMT_none ? l->variables[variable].pinned : l->variables[variable].label;
+}
+
+/* May a free variable take the format? */
+static inline bool mpc_label_may_be(const mpc_labels *l, uint32_t variable, mpc_format f) {
+    return (l->variables[variable].banned >> f & 1) == 0;
 }
 
 /* Decisions and formats of the open nodes straight from labels, without reasons: enough to price them. */

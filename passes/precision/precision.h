@@ -24,6 +24,7 @@ typedef struct mpc_plan {
     const mpc_graph *g;
     mpc_arena *arena;
     mpc_format low; /* what LOW ops read: bf16, f16; f32 and tf32: nothing is narrowed but by the user */
+    mpc_format also; /* a second low format, which a solver that takes three may use as well; none: there is none */
     mpc_fixed fixed;
     mpc_node_id *wanted_by; /* by value: a reader that would have it low, directly or through ops that follow; MPC_NONE */
     bool *only_wanted; /* by value: it has readers, and each is a LOW op that reads it low */
@@ -35,6 +36,7 @@ typedef struct mpc_plan {
     bool *given; /* by node: decided before the solver is asked: by an earlier assignment or by the user */
     mpc_sym *forced_f32; /* by value: it must be neither stored in nor cast to `low`, for this reason (range.h, N45); 0: free. Made by
                           * nodes that aren't given. mpc_plan_decide sees to it, so a solver needs it only to price what it gets. */
+    mpc_sym *forced_also; /* the same for `also`; NULL without it */
     const mpc_agreement *agree; /* hard: format[a] == format[b]; NULL: none. A solver that knows costs weighs them (edges both ways);
                                  * what a solver leaves apart is widened afterwards, by mpc_plan_settle_agreements */
     uint32_t agree_count;
@@ -44,6 +46,13 @@ typedef struct mpc_plan {
 
 /* NULL g when out of memory (diagnostic sent). */
 mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
+/* A second low format, before anything is decided; MPC_NO_MEMORY after a diagnostic. */
+mpc_status mpc_plan_allow(mpc_plan *plan, mpc_format also);
+/* Why a value may not be held in a low format; 0: it may. */
+static inline mpc_sym mpc_plan_forced(const mpc_plan *p, mpc_value_id v, mpc_format f) {
+    if (p->forced_also != NULL && f == p->also) return p->forced_also[v];
+    return p->forced_f32 != NULL ? p->forced_f32[v] : 0;
+}
 /* Fills wanted_by, only_wanted, only_f32, inside, read. */
 void mpc_plan_read_backwards(mpc_plan *plan);
 

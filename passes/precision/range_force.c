@@ -12,18 +12,20 @@ typedef struct forcing {
     mpc_plan *p;
     const mpc_interval *range;
     const mpc_observations *seen;
+    mpc_sym *out; /* by value: forced_f32 or forced_also */
+    mpc_format format;
     const mpc_numfmt *low;
     const char *name; /* of the low format */
 } forcing;
 
 static bool may_force(const forcing *f, mpc_value_id v) {
     const mpc_value *value = &f->p->g->values[v];
-    if (mpc_value_format(f->p->g, v) != MPC_FMT_f32 || f->p->forced_f32[v] != 0) return false;
+    if (mpc_value_format(f->p->g, v) != MPC_FMT_f32 || f->out[v] != 0) return false;
     return value->producer == MPC_NONE || !f->p->given[value->producer];
 }
 
 static void force(forcing *f, mpc_value_id v, const char *reason) {
-    if (may_force(f, v)) f->p->forced_f32[v] = mpc_intern(f->p->g->ctx, reason);
+    if (may_force(f, v)) f->out[v] = mpc_intern(f->p->g->ctx, reason);
 }
 
 /* --- what the value itself says --- */
@@ -31,7 +33,7 @@ static void force(forcing *f, mpc_value_id v, const char *reason) {
 static void force_by_interval(forcing *f, mpc_value_id v) {
     char text[160];
     mpc_interval a = f->range[v];
-    double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers((mpc_format)f->p->low);
+    double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers(f->format);
     double most = mpc_interval_largest(a);
     if (a.counted && mpc_interval_is_finite(a) && most > whole) {
         snprintf(text, sizeof text, "f32: whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
@@ -140,43 +142,48 @@ static void force_scores(forcing *f, mpc_value_id v, int depth) {
     for (uint32_t i = first; joins && i < n->operand_count; i++) force_scores(f, mpc_operand(g, n, i), depth - 1);
 }
 
-mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
-    const mpc_graph *g = p->g;
-    if (!mpc_format_is_low(p->low)) return MPC_OK;
-    mpc_range_options options = {.low = MPC_FMT_f32};
-    forcing f = {.p = p,
-                 .range = mpc_range_analyze(g, &options, p->arena),
-                 .seen = seen,
-                 .low = &mpc_format_get(p->low)->fmt,
-                 .name = mpc_format_get(p->low)->name};
-    if (f.range == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+static void force_all(forcing *f, mpc_format format, mpc_sym *out) {
+    const mpc_graph *g = f->p->g;
+    f->format = format;
+    f->out = out;
+    f->low = &mpc_format_get(format)->fmt;
+    f->name = mpc_format_get(format)->name;
     for (mpc_value_id v = 0; v < g->value_count; v++) {
-        force_by_interval(&f, v);
-        force_by_profile(&f, v);
+        force_by_interval(f, v);
+        force_by_profile(f, v);
     }
     for (mpc_node_id id = 0; id < g->node_count; id++) {
-        force_off_zero(&f, &g->nodes[id]);
-        force_angle(&f, &g->nodes[id]);
-        if (p->low == MPC_FMT_f16 && g->nodes[id].op == MPC_OP_softmax && g->nodes[id].origin == 0)
-            force_scores(&f, mpc_operand(g, &g->nodes[id], 0), SCORES_DEPTH);
-        if (!p->given[id]) force_literal(&f, id);
+        force_off_zero(f, &g->nodes[id]);
+        force_angle(f, &g->nodes[id]);
+        if (format == MPC_FMT_f16 && g->nodes[id].op == MPC_OP_softmax && g->nodes[id].origin == 0)
+            force_scores(f, mpc_operand(g, &g->nodes[id], 0), SCORES_DEPTH);
+        if (!f->p->given[id]) force_literal(f, id);
     }
+}
+
+mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
+    if (!mpc_format_is_low(p->low)) return MPC_OK;
+    mpc_range_options options = {.low = MPC_FMT_f32};
+    forcing f = {.p = p, .range = mpc_range_analyze(p->g, &options, p->arena), .seen = seen};
+    if (f.range == NULL) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    force_all(&f, p->low, p->forced_f32);
+    if (p->forced_also != NULL) force_all(&f, p->also, p->forced_also);
     return MPC_OK;
 }
 
 /* --- carrying it out --- */
 
-static mpc_sym forced_operand(const mpc_plan *p, const mpc_node *n) {
+static mpc_sym forced_operand(const mpc_plan *p, const mpc_node *n, mpc_format format) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
-        mpc_sym why = p->forced_f32[mpc_operand(p->g, n, i)];
+        mpc_sym why = mpc_plan_forced(p, mpc_operand(p->g, n, i), format);
         if (why != 0 && !p->fixed.operand[n->operand_begin + i]) return why;
     }
     return 0;
 }
 
-static mpc_sym forced_result(const mpc_plan *p, const mpc_node *n) {
+static mpc_sym forced_result(const mpc_plan *p, const mpc_node *n, mpc_format format) {
     for (uint32_t i = 0; i < n->result_count; i++) {
-        mpc_sym why = p->forced_f32[mpc_result(n, i)];
+        mpc_sym why = mpc_plan_forced(p, mpc_result(n, i), format);
         if (why != 0 && !p->fixed.result[mpc_result(n, i)]) return why;
     }
     return 0;
@@ -189,7 +196,7 @@ static bool cites_range(const mpc_plan *p, mpc_node_id id) {
 
 mpc_decision mpc_range_keep(mpc_plan *p, mpc_node_id id, mpc_decision d) {
     const mpc_node *n = &p->g->nodes[id];
-    mpc_sym operand = forced_operand(p, n), result = forced_result(p, n);
+    mpc_sym operand = forced_operand(p, n, d.operand), result = forced_result(p, n, d.result);
     bool low_operand = operand != 0 && mpc_format_is_low(d.operand);
     bool low_result = result != 0 && mpc_format_is_low(d.result);
     bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW; /* one format for all that it moves */

@@ -35,6 +35,17 @@ static const char *rule_of_result(const mpc_labels *l, mpc_node_id id) {
     return l->wide[v] ? "N60" : rule;
 }
 
+/* "" or the low format that the decision might not have, which the numbers ruled out. */
+static const char *ban_text(const mpc_plan *p, const mpc_labels *l, uint32_t variable, char out[32]) {
+    out[0] = '\0';
+    if (variable == MPC_NONE || p->also == MPC_FMT_none || l->variables[variable].pinned != MPC_FMT_none) return out;
+    for (int i = 0; i < 2; i++) {
+        mpc_format f = i == 0 ? p->low : p->also;
+        if (!mpc_label_may_be(l, variable, f)) snprintf(out, 32, "; can't be %s (N45)", name_of(f));
+    }
+    return out;
+}
+
 /* "" or what keeps a decision in f32 beside time: rounding that is charged because of a loss budget. */
 static const char *charge_text(const mpc_plan *p, const mpc_costs *c, mpc_node_id id, mpc_format f, char out[64]) {
     const mpc_node *n = &p->g->nodes[id];
@@ -51,21 +62,22 @@ static const char *charge_text(const mpc_plan *p, const mpc_costs *c, mpc_node_i
 }
 
 static void decide_low(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
-    char low[16], wide[16], stores[48] = "", charge[64];
+    char low[16], wide[16], stores[48] = "", charge[64], ban[32];
     d.operand = mpc_label_of(l, l->of_node[id]);
     mpc_format other = mpc_format_is_low(d.operand) ? MPC_FMT_f32 : p->low;
     const char *rule = rule_of_result(l, id);
     if (!mpc_format_is_low(d.result) && rule != NULL) snprintf(stores, sizeof stores, "; stores f32 (%s)", rule);
     else snprintf(stores, sizeof stores, "; stores %s", name_of(d.result));
-    mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s%s (N01)", name_of(d.operand),
+    mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s%s%s (N01)", name_of(d.operand),
                     seconds_text(mpc_cost_op(c, id, d.operand), low), seconds_text(mpc_cost_op(c, id, other), wide),
-                    name_of(other), charge_text(p, c, id, d.operand, charge), stores);
+                    name_of(other), charge_text(p, c, id, d.operand, charge), stores, ban_text(p, l, l->of_node[id], ban));
 }
 
 static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
     mpc_value_id v = mpc_result(&p->g->nodes[id], 0);
     const char *cls = mpc_class_name(mpc_node_op(p->g, id)->cls), *rule = rule_of_result(l, id);
-    char one[16], two[16], charge[64];
+    char one[16], two[16], charge[64], ban[32];
+    ban_text(p, l, mpc_storage_variable(l, v), ban);
     if (!mpc_format_is_low(d.result) && rule != NULL) {
         mpc_plan_decide(p, id, d, "%s: f32 (%s)", cls, rule);
         return;
@@ -73,10 +85,10 @@ static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, 
     mpc_format other = mpc_format_is_low(d.result) ? MPC_FMT_f32 : p->low;
     double here = mpc_cost_value(c, v, d.result), there = mpc_cost_value(c, v, other);
     if (there > 0)
-        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s%s", cls, name_of(d.result), seconds_text(here, one),
-                        seconds_text(there, two), name_of(other), charge_text(p, c, id, d.result, charge));
+        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s%s%s", cls, name_of(d.result), seconds_text(here, one),
+                        seconds_text(there, two), name_of(other), charge_text(p, c, id, d.result, charge), ban);
     else
-        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel%s", cls, name_of(d.result), charge_text(p, c, id, d.result, charge));
+        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel%s%s", cls, name_of(d.result), charge_text(p, c, id, d.result, charge), ban);
 }
 
 static void decide_node(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id) {
@@ -225,15 +237,35 @@ static void say_list(const mpc_plan *p, const mpc_device_profile *profile) {
     if (sink != NULL) sink->emit(sink->user, &note);
 }
 
+static void say_gap(const mpc_plan *p, const mpc_solution *s) {
+    char text[200], one[16], two[16], above[64] = "the best assignment there is";
+    const mpc_sink *sink = mpc_context_sink(p->g->ctx);
+    double gap = s->bound > 0 ? s->cost.seconds / s->bound - 1 : 0;
+    if (gap > 1e-6) snprintf(above, sizeof above, "at most %.2g %% above the best assignment", 100 * gap);
+    snprintf(text, sizeof text, "f32, %s and %s: %s a step by the model, lower bound %s: %s", name_of(p->low), name_of(p->also),
+             seconds_text(s->cost.seconds, one), seconds_text(s->bound, two), above);
+    const mpc_diag note = {.severity = MPC_SEV_NOTE, .code = "W156", .message = text};
+    if (sink != NULL) sink->emit(sink->user, &note);
+}
+
+static mpc_status solve_for_budget(mpc_plan *p, const mpc_solver_env *env) {
+    if (p->also == MPC_FMT_none) return mpc_dial_solve(p, env);
+    return mpc_error(mpc_context_sink(p->g->ctx), "E105", "a loss budget weighs f32 against one low format: leave `also = %s` out", name_of(p->also));
+}
+
 mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
     mpc_solution solution = {0};
-    if (env->pass->sensitivity != NULL && env->pass->loss_budget > 0) return mpc_dial_solve(p, env);
-    if (!mpc_device_gains(mpc_costs_profile(env->costs), p->low)) {
-        say_list(p, mpc_costs_profile(env->costs));
+    const mpc_device_profile *profile = mpc_costs_profile(env->costs);
+    const mpc_format formats[2] = {p->low, p->also};
+    uint32_t count = p->also == MPC_FMT_none ? 1 : 2;
+    if (env->pass->sensitivity != NULL && env->pass->loss_budget > 0) return solve_for_budget(p, env);
+    if (!mpc_device_gains(profile, p->low) && (count == 1 || !mpc_device_gains(profile, p->also))) {
+        say_list(p, profile);
         return mpc_solver_list(p, env);
     }
     mpc_plan_choices *choices = env->pass->choices;
-    mpc_status status = mpc_mincut_formats(p, env->costs, &p->low, 1, choices, &solution);
+    mpc_status status = mpc_mincut_formats(p, env->costs, formats, count, choices, &solution);
+    if (status == MPC_OK && count > 1) say_gap(p, &solution);
     if (status == MPC_OK && choices != NULL) *mpc_plan_choices_solution(choices) = solution;
     return status;
 }

@@ -132,8 +132,16 @@ static mpc_node_id dear_neighbour(const weigher *w, mpc_node_id id) {
     return best;
 }
 
+/* The low format to weigh against f32: the one it has, or the first that it may have. */
+static mpc_format low_of(const weigher *w, uint32_t deciding) {
+    mpc_format now = mpc_label_of(w->l, deciding);
+    if (mpc_format_is_low(now)) return now;
+    bool other = w->p->also != MPC_FMT_none && !mpc_label_may_be(w->l, deciding, w->p->low);
+    return other ? w->p->also : w->p->low;
+}
+
 static void find_blocker(weigher *w, mpc_node_id id, uint32_t deciding, mpc_choice *out) {
-    mpc_format now = mpc_label_of(w->l, deciding), other = mpc_format_is_low(now) ? MPC_FMT_f32 : w->p->low;
+    mpc_format now = mpc_label_of(w->l, deciding), other = mpc_format_is_low(now) ? MPC_FMT_f32 : low_of(w, deciding);
     double *price = mpc_format_is_low(now) ? &out->f32 : &out->low;
     out->blocker = MPC_NONE;
     if (is_forbidden(w, deciding, out)) {
@@ -166,7 +174,7 @@ static mpc_choice weigh(weigher *w, mpc_node_id id) {
     mpc_format stored = mpc_label_of(w->l, result), operand = w->p->decisions[id].operand;
     set_formats(w, id, result, MPC_FMT_f32);
     out.f32 = mpc_price_terms(&w->pricing, &t);
-    set_formats(w, id, result, w->p->low);
+    set_formats(w, id, result, low_of(w, deciding));
     out.low = mpc_price_terms(&w->pricing, &t);
     set_formats(w, id, result, stored);
     w->p->decisions[id].operand = operand;
