@@ -15,6 +15,8 @@
 static const mpc_command COMMANDS[] = {
     {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1,
      mpc_cmd_train},
+    {"sweep", "FILE.mpg --over KEY=V1,V2", "trains for every combination of values; a table, the best first",
+     MPC_OPT_MODEL | MPC_OPT_TRAIN | MPC_OPT_SWEEP, 1, 1, mpc_cmd_sweep},
     {"eval", "FILE.mpg --from DIR", "evaluates a checkpoint on the test split, or another",
      MPC_OPT_MODEL | MPC_OPT_FROM | MPC_OPT_EVAL, 1, 1, mpc_cmd_eval},
     {"predict", "FILE.mpg --from DIR", "writes what a trained model says about rows, or lets a text model write",
@@ -45,7 +47,7 @@ static const mpc_command COMMANDS[] = {
     {"passes", "[NAME]", "table of passes and pipelines with their options", MPC_OPT_PLUGIN, 0, 1, mpc_cmd_passes},
     {"calibrate", "", "measures this machine: a device profile for --cost-target", MPC_OPT_OUT, 0, 0, mpc_cmd_calibrate},
     {"info", "", "devices, libraries and versions found here", 0, 0, 0, mpc_cmd_info},
-    {"help", "[COMMAND|CODE]", "a command, or a diagnostic code such as E201, explained", 0, 0, 1, mpc_cmd_help},
+    {"help", "[COMMAND|CODE]", "a command, or a diagnostic code such as E201, explained", 0, 0, 2, mpc_cmd_help},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -102,6 +104,15 @@ static int run_command(const mpc_command *command, int argc, char **argv) {
     return status;
 }
 
+/* The model of `mpc train FILE.mpg --help`, or NULL. */
+static char *model_file(const mpc_command *command, int argc, char **argv) {
+    for (int i = 2; i < argc && command->group & MPC_OPT_MODEL; i++) {
+        size_t n = strlen(argv[i]);
+        if (argv[i][0] != '-' && n > 4 && strcmp(argv[i] + n - 4, ".mpg") == 0) return argv[i];
+    }
+    return NULL;
+}
+
 int mpc_main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of write() then */
     json_set_alloc_funcs(mpc_alloc, mpc_free);
@@ -112,8 +123,8 @@ int mpc_main(int argc, char **argv) {
     if (!command) return unknown_command(name);
     for (int i = 2; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0) {
-            char *topic[] = {argv[1]};
-            return run_command(mpc_command_find("help"), 1, topic);
+            char *topic[] = {argv[1], model_file(command, argc, argv)};
+            return run_command(mpc_command_find("help"), topic[1] ? 2 : 1, topic);
         }
     return run_command(command, argc > 2 ? argc - 2 : 0, argc > 2 ? argv + 2 : NULL);
 }

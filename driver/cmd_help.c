@@ -2,7 +2,9 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "driver/cli.h"
+#include "runtime/data/dataset_impl.h"
 
 static void print_commands(void) {
     printf("mpc trains models described in .mpg files.\n\n");
@@ -26,6 +28,23 @@ static int explain_code(const char *given) {
     return MPC_EXIT_DONE;
 }
 
+/* What the model file brings of its own comes before what every model has. */
+static bool print_file(mpc_cli *cli, const char *path) {
+    char *data;
+    size_t length;
+    if (mpc_data_read_file(path, &cli->sink, &data, &length) != MPC_OK) return false;
+    uint32_t file = mpc_sources_add(cli->sources, path, data, length);
+    mpc_free(data);
+    mpc_context *ctx = file ? mpc_context_create(&cli->sink, cli->sources) : NULL;
+    if (!ctx) mpc_error(&cli->sink, "E901", "not enough memory for %s", path);
+    mpc_str text = {0};
+    bool ok = ctx && mpc_describe_file(ctx, file, &text);
+    if (ok) printf("%s%s%s\noptions\n", path, *mpc_str_cstr(&text) == '\n' ? "\n" : ": ", mpc_str_cstr(&text));
+    mpc_str_free(&text);
+    mpc_context_destroy(ctx);
+    return ok;
+}
+
 int mpc_cmd_help(mpc_cli *cli) {
     const char *topic = cli->options->file;
     if (!topic) {
@@ -36,7 +55,9 @@ int mpc_cmd_help(mpc_cli *cli) {
     if (!command) return explain_code(topic);
     mpc_str text = {0};
     mpc_options_describe(command, &text);
-    printf("mpc %s %s\n  %s\n\n%s", command->name, command->arguments, command->doc, mpc_str_cstr(&text));
+    printf("mpc %s %s\n  %s\n\n", command->name, command->arguments, command->doc);
+    bool ok = !cli->options->argument || print_file(cli, cli->options->argument);
+    if (ok) fputs(mpc_str_cstr(&text), stdout);
     mpc_str_free(&text);
-    return MPC_EXIT_DONE;
+    return ok ? MPC_EXIT_DONE : MPC_EXIT_FAILED;
 }

@@ -11,6 +11,7 @@ typedef struct mpc_model mpc_model;
 typedef struct mpc_override {
     bool is_const;
     const char *key, *value;
+    bool recalled; /* from an earlier run: a constant that the model doesn't see any more is passed over */
 } mpc_override;
 
 typedef enum mpc_unit { MPC_UNIT_NONE, MPC_UNIT_STEPS, MPC_UNIT_EPOCHS, MPC_UNIT_MINUTES } mpc_unit;
@@ -164,6 +165,7 @@ mpc_model *mpc_model_load_using(mpc_context *ctx, uint32_t file, const mpc_other
 mpc_model *mpc_model_load(mpc_context *ctx, uint32_t file, const mpc_override *overrides, size_t override_count);
 void mpc_model_destroy(mpc_model *model);
 const char *mpc_model_name(const mpc_model *model);
+bool mpc_model_has_const(const mpc_model *model, const char *name); /* as --const takes them */
 const mpc_train_config *mpc_model_train(const mpc_model *model);
 /* `logits = linear(x, 3) as head`: the variable's value is called `head`. NULL when no assignment to it has a label. */
 const char *mpc_model_label(const mpc_model *model, const char *variable);
@@ -209,5 +211,8 @@ mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch,
 /* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after diagnostics
  * (syntax errors). Names mean nothing here: files that it uses are not read. */
 bool mpc_format_file(mpc_context *ctx, uint32_t file, mpc_str *out);
+/* What the file has of its own, for people: constants with their defaults, inputs, outputs and blocks, each with its `##`
+ * comments. false after diagnostics (syntax errors). */
+bool mpc_describe_file(mpc_context *ctx, uint32_t file, mpc_str *out);
 
 #endif
