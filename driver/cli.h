@@ -35,6 +35,8 @@ typedef struct mpc_options {
     bool verify_each, print_changed, time_passes, stats;
     bool check, to_stdout; /* fmt */
     bool params;            /* summary */
+    int64_t jobs, random;   /* sweep; random 0: all combinations */
+    mpc_text_list over;     /* sweep: KEY=V1,V2 */
     bool strict; /* nothing else than what was asked for */
     bool has_seed;
     uint64_t seed;
@@ -76,6 +78,7 @@ enum {                    /* option groups */
        MPC_OPT_ANY = 2048, /* --json, --short */
        MPC_OPT_PLUGIN = 4096,
        MPC_OPT_SUMMARY = 16384,
+       MPC_OPT_SWEEP = 32768,
        MPC_OPT_FMT = 65536,
        MPC_OPT_EVAL = 131072,
 };
@@ -126,6 +129,7 @@ int mpc_cmd_compile(mpc_cli *cli);
 int mpc_cmd_config(mpc_cli *cli);
 int mpc_cmd_summary(mpc_cli *cli);
 int mpc_cmd_check(mpc_cli *cli);
+int mpc_cmd_sweep(mpc_cli *cli);
 int mpc_cmd_opt(mpc_cli *cli);
 int mpc_cmd_ops(mpc_cli *cli);
 int mpc_cmd_blocks(mpc_cli *cli);

@@ -82,6 +82,9 @@ static const option_row OPTIONS[] = {
     {"--dot", NULL, FLAG, AT(dot), MPC_OPT_EXPLAIN, "the graph for Graphviz, coloured by format, casts set apart"},
     {"--check", NULL, FLAG, AT(check), MPC_OPT_FMT, "change nothing: list the files whose layout is another, exit status 1"},
     {"--stdout", NULL, FLAG, AT(to_stdout), MPC_OPT_FMT, "write the result to standard output, not into the files"},
+    {"--over", "KEY=V1,V2,...", LIST, AT(over), MPC_OPT_SWEEP, "values of a constant or setting to train with (repeatable: all combinations)"},
+    {"--jobs", "N", INTEGER, AT(jobs), MPC_OPT_SWEEP, "runs at a time, which share the threads (default 1)"},
+    {"--random", "N", INTEGER, AT(random), MPC_OPT_SWEEP, "N of the combinations, drawn by --seed"},
     {"--params", NULL, FLAG, AT(params), MPC_OPT_SUMMARY, "every parameter: shape, init, decay, rate, and the line that decided"},
     {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
     {"--emit", "c|cu|ptx|cubin", TEXT, AT(emit), MPC_OPT_COMPILE,
@@ -260,7 +263,7 @@ static bool take_positional(mpc_options *o, const mpc_command *command, const ch
 static bool is_option(const char *arg) { return strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0; }
 
 bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv) {
-    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8, .loss_check = -1};
+    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8, .loss_check = -1, .jobs = 1};
     int count = 0;
     bool only_positional = false;
     for (int i = 0; i < argc; i++) {
@@ -278,7 +281,7 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
     mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames, &o->added_passes,
-                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set, &o->files};
+                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set, &o->files, &o->over};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }
 

@@ -34,8 +34,7 @@ static bool make_folder(const char *path, const mpc_sink *sink) {
     return false;
 }
 
-/* All folders of a path that are missing. */
-static bool make_folders(const char *path, const mpc_sink *sink) {
+bool mpc_make_folders(const char *path, const mpc_sink *sink) {
     mpc_str part = {0};
     bool ok = true;
     for (const char *p = path; ok && *p;) {
@@ -102,25 +101,27 @@ static bool take_given(mpc_run_folder *f, mpc_session *s) {
     }
     mpc_str_append(&f->path, o->out);
     while (f->path.length > 1 && f->path.data[f->path.length - 1] == '/') f->path.data[--f->path.length] = '\0';
-    return make_folders(f->path.data, s->sink) && (is_empty(o->out) || remove_run(o->out, s->sink));
+    return mpc_make_folders(f->path.data, s->sink) && (is_empty(o->out) || remove_run(o->out, s->sink));
 }
 
-static bool take_next_number(mpc_run_folder *f, mpc_session *s) {
-    if (!make_folder("runs", s->sink)) return false;
+bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink) {
+    if (!make_folder("runs", sink)) return false;
     for (int i = 1; i < MOST_RUNS; i++) {
-        mpc_str_clear(&f->path);
-        mpc_str_printf(&f->path, "runs/%s-%03d", mpc_model_name(s->model), i);
-        if (f->path.failed) return no_memory(s->sink);
-        if (mkdir(f->path.data, 0777) == 0) return true;
+        mpc_str_clear(path);
+        mpc_str_printf(path, "runs/%s-%03d", name, i);
+        if (path->failed) return no_memory(sink);
+        if (mkdir(path->data, 0777) == 0) return true;
         if (errno != EEXIST) break;
     }
-    mpc_error(s->sink, "E420", "can't make %s: %s", f->path.data, strerror(errno));
+    mpc_error(sink, "E420", "can't make %s: %s", path->data, strerror(errno));
     return false;
 }
 
 bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s) {
     *f = (mpc_run_folder){0};
-    if (!(s->cli->options->out ? take_given(f, s) : take_next_number(f, s))) return false;
+    bool made = s->cli->options->out ? take_given(f, s)
+                                     : mpc_make_numbered_folder(mpc_model_name(s->model), &f->path, s->sink);
+    if (!made) return false;
     return set_paths(f, s->sink) && make_folder(f->checkpoints.data, s->sink);
 }
 

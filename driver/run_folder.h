@@ -9,6 +9,10 @@ typedef struct mpc_run_folder {
     mpc_str path, checkpoints, log;
 } mpc_run_folder;
 
+/* All folders of a path that are missing. */
+bool mpc_make_folders(const char *path, const mpc_sink *sink);
+/* runs/NAME-001, or with the next free number: made here, so that it belongs to one process. */
+bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink);
 /* runs/NAME-001 and so on, or --out; made here. */
 bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s);
 /* A folder that a run made (--resume). */

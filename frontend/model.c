@@ -247,6 +247,7 @@ const char *mpc_model_label(const mpc_model *m, const char *variable) {
 }
 
 const char *mpc_model_name(const mpc_model *m) { return m->item->text; }
+bool mpc_model_has_const(const mpc_model *m, const char *name) { return fe_const_named(m, name) != NULL; }
 const mpc_train_config *mpc_model_train(const mpc_model *m) { return &m->config; }
 size_t mpc_model_source_count(const mpc_model *m) { return m->sources.count; }
 const mpc_data_source *mpc_model_source(const mpc_model *m, size_t i) { return &m->sources.data[i]; }
