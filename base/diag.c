@@ -61,6 +61,12 @@ static const source *get_source(const mpc_sources *sources, uint32_t file) {
     return sources && file && file <= sources->files.count ? &sources->files.data[file - 1] : NULL;
 }
 
+uint32_t mpc_sources_find(const mpc_sources *sources, const char *name) {
+    for (size_t i = sources->files.count; i > 0; i--)
+        if (strcmp(sources->files.data[i - 1].name, name) == 0) return (uint32_t)i;
+    return 0;
+}
+
 const char *mpc_sources_name(const mpc_sources *sources, uint32_t file) {
     const source *s = get_source(sources, file);
     return s ? s->name : "";

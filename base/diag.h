@@ -16,6 +16,7 @@ mpc_sources *mpc_sources_create(void);
 void mpc_sources_destroy(mpc_sources *sources);
 /* Copies `name` and `text`; a file added twice under one name gets a new id. 0 when out of memory. */
 uint32_t mpc_sources_add(mpc_sources *sources, const char *name, const char *text, size_t length);
+uint32_t mpc_sources_find(const mpc_sources *sources, const char *name); /* the latest of that name; 0: none */
 const char *mpc_sources_name(const mpc_sources *sources, uint32_t file);
 const char *mpc_sources_text(const mpc_sources *sources, uint32_t file, size_t *length);
 /* 1-based line and column (column counts UTF-8 characters, tab as one). */

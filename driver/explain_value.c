@@ -17,8 +17,10 @@ mpc_format mpc_stored_format(const mpc_graph *g, mpc_node_id id) {
 /* ---- the parts ---- */
 
 void mpc_explain_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
-    if (!n->loc.file || strcmp(mpc_sym_text(g->ctx, n->loc.file), s->cli->options->file) != 0) return;
-    const char *at = s->text, *end = s->text + s->text_length;
+    uint32_t file = n->loc.file ? mpc_sources_find(s->sources, mpc_sym_text(g->ctx, n->loc.file)) : 0;
+    size_t length = 0;
+    const char *at = file ? mpc_sources_text(s->sources, file, &length) : NULL, *end = at + length;
+    if (!at) return;
     for (uint32_t line = 1; at < end && line < n->loc.line; at++) line += *at == '\n';
     while (at < end && (*at == ' ' || *at == '\t')) at++;
     const char *stop = at;

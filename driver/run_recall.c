@@ -2,7 +2,6 @@
  * hints: a checkpoint without run.json works as well, so whatever can't be read here is passed over in silence. */
 #include "driver/run_recall.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,18 +69,6 @@ json_t *mpc_run_read(const mpc_options *o, mpc_str *folder) {
     return run;
 }
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-/* The file declares the constant: "const NAME". */
-static bool has_const(const char *text, const char *name) {
-    size_t n = strlen(name);
-    for (const char *p = text; (p = strstr(p, "const")); p++) {
-        const char *word = p + 5 + strspn(p + 5, " \t");
-        if (word > p + 5 && strncmp(word, name, n) == 0 && !is_word(word[n])) return true;
-    }
-    return false;
-}
-
 static bool is_given(const mpc_override_list *own, const mpc_override *o) {
     for (size_t i = 0; i < own->count; i++)
         if (own->data[i].is_const == o->is_const && strcmp(own->data[i].key, o->key) == 0) return true;
@@ -89,24 +76,23 @@ static bool is_given(const mpc_override_list *own, const mpc_override *o) {
 }
 
 /* One text of run.json, "--const width=8"; its parts are copied into the list's arena. false: out of memory. */
-static bool recall_one(mpc_session *s, const char *text, mpc_override_list *list, mpc_str *said) {
+static bool recall_one(mpc_session *s, const char *text, mpc_override_list *list) {
     bool is_const = strncmp(text, "--const ", 8) == 0;
     if (!is_const && strncmp(text, "--set ", 6) != 0) return true;
     const char *key = text + (is_const ? 8 : 6), *equals = strchr(key, '=');
     if (!equals || equals == key) return true;
     mpc_override o = {.is_const = is_const,
+                      .recalled = true,
                       .key = mpc_arena_strndup(s->overrides.owned, key, (size_t)(equals - key)),
                       .value = mpc_arena_strdup(s->overrides.owned, equals + 1)};
     if (!o.key || !o.value) return false;
-    if (is_given(&s->overrides, &o) || (is_const && !has_const(s->text, o.key))) return true;
-    mpc_str_printf(said, " %s", text);
-    return mpc_array_push(list, o);
+    return is_given(&s->overrides, &o) || mpc_array_push(list, o);
 }
 
-static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list, mpc_str *said) {
+static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list) {
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const char *text = json_string_value(json_array_get(texts, i));
-        if (text && !recall_one(s, text, list, said)) return false;
+        if (text && !recall_one(s, text, list)) return false;
     }
     for (size_t i = 0; i < s->overrides.count; i++)
         if (!mpc_array_push(list, s->overrides.data[i])) return false;
@@ -124,18 +110,27 @@ bool mpc_run_recall_overrides(mpc_session *s) {
     const char *from = o->from ? o->from : o->resume;
     json_t *run = from && !is_completed(o->file) ? read_run(from) : NULL;
     mpc_override_list list = {.owned = s->overrides.owned};
-    mpc_str said = {0};
-    bool ok = !run || recall(s, json_object_get(run, "overrides"), &list, &said);
-    if (said.length > 0) fprintf(stderr, "with%s, as the run was made\n", said.data);
+    bool ok = !run || recall(s, json_object_get(run, "overrides"), &list);
     if (ok && run) {
         mpc_array_free(&s->overrides);
         s->overrides = list;
     } else {
         mpc_array_free(&list);
     }
-    mpc_str_free(&said);
     json_decref(run);
     return ok;
+}
+
+void mpc_run_say_overrides(const mpc_session *s) {
+    mpc_str said = {0};
+    for (size_t i = 0; i < s->overrides.count; i++) {
+        const mpc_override *o = &s->overrides.data[i];
+        bool passed_over = o->is_const && s->model && !mpc_model_has_const(s->model, o->key);
+        if (o->recalled && !passed_over)
+            mpc_str_printf(&said, " %s %s=%s", o->is_const ? "--const" : "--set", o->key, o->value);
+    }
+    if (said.length > 0) fprintf(stderr, "with%s, as the run was made\n", mpc_str_cstr(&said));
+    mpc_str_free(&said);
 }
 
 /* "columns[3]" and "columns[0:64]" as [*begin, *end); false for a column by name. */

@@ -4,9 +4,10 @@
 
 #include "driver/session.h"
 
-/* Puts the overrides of the run that --from or --resume names before those of the command line, and says so in a line.
- * A constant that the model file doesn't have any more is left out. */
+/* Puts the overrides of the run that --from or --resume names before those of the command line. */
 bool mpc_run_recall_overrides(mpc_session *s);
+/* Says in a line which ones the model took; all of them when it couldn't be loaded. */
+void mpc_run_say_overrides(const mpc_session *s);
 /* The folder of the run that `from` names, with a slash at its end: `from` is it, its checkpoints, or a checkpoint or
  * pointer among these. false: there is no run.json. */
 bool mpc_run_find(const char *from, mpc_str *folder);

@@ -83,6 +83,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     s->profile = mpc_cost_target(s);
     if (!s->profile) return false;
     s->model = mpc_load_model_files(s, file);
+    mpc_run_say_overrides(s);
     bool again = false;
     if (!s->model || !mpc_target_settle_precision(s, &again)) return false;
     if (again) {

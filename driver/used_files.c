@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
@@ -23,6 +24,7 @@ typedef struct opened_file {
 } opened_file;
 
 typedef struct file_opener {
+    const char *model; /* its file, as the command line names it */
     mpc_sources *sources;
     mpc_arena *arena;
     MPC_ARRAY(opened_file) files;
@@ -41,10 +43,10 @@ static bool remember(file_opener *o, const char *real, uint32_t id) {
 
 static uint32_t read_file(file_opener *o, const char *path, const char *real, mpc_str *why) {
     struct stat info;
-    if (stat(path, &info) == 0 && info.st_size > LARGEST) {
-        mpc_str_printf(why, "%s is larger than 64 MiB: this is no file of blocks", path);
-        return 0;
-    }
+    bool known = stat(path, &info) == 0, is_file = known && S_ISREG(info.st_mode);
+    if (known && !is_file && !S_ISDIR(info.st_mode)) mpc_str_printf(why, "%s is a pipe or a device, not a file", path);
+    if (is_file && info.st_size > LARGEST) mpc_str_printf(why, "%s is larger than 64 MiB: this is no file of blocks", path);
+    if (why->length) return 0;
     char *text;
     size_t length;
     mpc_sink sink = {.emit = keep_message, .user = why};
@@ -56,10 +58,21 @@ static uint32_t read_file(file_opener *o, const char *path, const char *real, mp
     return 0;
 }
 
+/* A run's model.mpg is the file as it was; what it used lies elsewhere, or has gone. */
+static void point_to_copies(const char *model, mpc_str *why) {
+    const char *slash = strrchr(model, '/'), *name = slash ? slash + 1 : model;
+    mpc_str resolved = {0};
+    mpc_str_printf(&resolved, "%.*sresolved.mpg", (int)(name - model), model);
+    bool points = strcmp(name, "model.mpg") == 0 && !resolved.failed && access(resolved.data, F_OK) == 0;
+    if (points) mpc_str_printf(why, "; %s uses the copies of its run", resolved.data);
+    mpc_str_free(&resolved);
+}
+
 static uint32_t open_path(file_opener *o, const char *path, mpc_str *why) {
     char real[PATH_MAX];
     if (!realpath(path, real)) {
         mpc_str_printf(why, "can't open %s: %s", path, strerror(errno));
+        point_to_copies(o->model, why);
         return 0;
     }
     for (size_t i = 0; i < o->files.count; i++)
@@ -82,7 +95,7 @@ static uint32_t open_beside(void *user, uint32_t from, const char *said, mpc_str
 }
 
 mpc_model *mpc_load_model_files(mpc_session *s, uint32_t file) {
-    file_opener o = {.sources = s->sources, .arena = s->overrides.owned};
+    file_opener o = {.model = s->cli->options->file, .sources = s->sources, .arena = s->overrides.owned};
     char real[PATH_MAX];
     mpc_model *model = NULL;
     mpc_other_files others = {.open = open_beside, .user = &o};

@@ -109,7 +109,7 @@ fe_const *fe_find_const(mpc_model *m, const fe_ast *name);
 fe_block *fe_find_block(mpc_model *m, const fe_ast *name);
 /* Is that name known in the file where `at` stands? Texts of the command line stand in the model's own. */
 bool fe_sees(const mpc_model *m, const fe_ast *at, const fe_name *name);
-fe_const *fe_const_named(mpc_model *m, const char *name); /* seen by the model's own file */
+fe_const *fe_const_named(const mpc_model *m, const char *name); /* seen by the model's own file */
 /* Parses the model's file and all that it uses, and declares what they hold (use.c). Errors are counted in m->diag. */
 void fe_load_files(mpc_model *m);
 /* A file's items, or an expression; false after errors (model.c). */

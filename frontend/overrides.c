@@ -57,6 +57,7 @@ static void set_const(mpc_model *m, const mpc_override *o) {
         c->command = fe_override_title(m, o);
         return;
     }
+    if (o->recalled) return;
     fe_suggestion s = fe_suggest(o->key);
     for (size_t i = 0; i < m->names.count; i++) {
         const fe_name *n = &m->names.data[i];

@@ -42,7 +42,7 @@ fe_block *fe_find_block(mpc_model *m, const fe_ast *name) {
     return n ? &m->blocks.data[n->index] : NULL;
 }
 
-fe_const *fe_const_named(mpc_model *m, const char *name) {
+fe_const *fe_const_named(const mpc_model *m, const char *name) {
     for (size_t i = 0; i < m->names.count; i++) {
         const fe_name *n = &m->names.data[i];
         if (n->file == m->file && !n->is_block && strcmp(mpc_sym_text(m->ctx, n->sym), name) == 0)

@@ -32,7 +32,27 @@ static void print_settings(const mpc_model *model) {
     mpc_str text = {0};
     mpc_model_print_config(model, true, &text);
     mpc_model_print_resolved(model, "/", &text);
+    for (size_t i = 0; i < mpc_model_used_count(model); i++) mpc_model_print_used(model, i, &text);
     mpc_str_free(&text);
+}
+
+/* "again.mpg" is the input itself, anything else a small file; with "circle" in its name, one that uses the input. */
+typedef struct other_files {
+    mpc_sources *sources;
+    uint32_t model, other;
+} other_files;
+
+static uint32_t open_other(void *user, uint32_t from, const char *said, mpc_str *why) {
+    static const char text[] = "use \"again.mpg\"\nuse lora from \"std/lora.mpg\"\nconst width = 8\n"
+                               "block tower(x) { return lora(x, width) }\n";
+    static const char plain[] = "const width = 8\nblock tower(x) { return linear(x, width) }\n";
+    other_files *o = user;
+    (void)from;
+    if (strcmp(said, "again.mpg") == 0) return o->model;
+    bool circle = strstr(said, "circle") != NULL;
+    if (!o->other) o->other = mpc_sources_add(o->sources, "other.mpg", circle ? text : plain, strlen(circle ? text : plain));
+    if (!o->other) mpc_str_append(why, "out of memory");
+    return o->other;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -42,7 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     mpc_session s = {.cli = &cli, .sink = &d.sink, .sources = d.sources, .total_updates = 100, .updates_per_epoch = 10};
     s.ctx = mpc_context_create(&d.sink, d.sources);
     if (!s.ctx || mpc_passes_register(s.ctx) != MPC_OK) abort();
-    s.model = mpc_model_load(s.ctx, mpc_sources_add(d.sources, "input.mpg", (const char *)data, size), NULL, 0);
+    other_files files = {.sources = d.sources};
+    files.model = mpc_sources_add(d.sources, "input.mpg", (const char *)data, size);
+    s.model = mpc_model_load_using(s.ctx, files.model, &(mpc_other_files){open_other, &files}, NULL, 0);
     fuzz_require(s.model || fuzz_said_error(&d), "a model that isn't loaded is explained");
     if (s.model) {
         s.train = mpc_model_train(s.model);

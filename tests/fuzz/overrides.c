@@ -21,7 +21,7 @@ static size_t split_lines(char *text, mpc_override *out) {
         if (!equals) continue;
         *equals = 0;
         bool is_const = *line == '!';
-        out[count++] = (mpc_override){is_const, line + is_const, equals + 1};
+        out[count++] = (mpc_override){is_const, line + is_const, equals + 1, false};
     }
     return count;
 }

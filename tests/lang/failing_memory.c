@@ -39,6 +39,10 @@ static const char text[] = "const k = 2 * 2\n"
                            " linear = bf16 }\n"
                            "train { optimizer = adamw(lr = 1e-3)\n"
                            " monitor = valid.acc }\n";
+static const char with_std[] = "use lora from \"std/lora.mpg\"\nuse \"std/unet.mpg\"\n"
+                               "model m(x: f32[batch, 4, 4, 2], y: f32[batch, 3]) {\n"
+                               "    h = lora(mean(unet(x, [4, 8], groups = 2), axis = [1, 2]), 3)\n    loss fit = mse(h, y)\n"
+                               "    output h = h\n}\n";
 static const char wrong[] =
     "model m(x: f32[batch, 6], y: f32[batch, 5]) {\n    z = x + y\n    a = foo(x)\n    b = mse(x, y)\n}\n";
 
@@ -55,7 +59,7 @@ static bool once(const char *source, uint64_t fail) {
     mpc_sources *sources = mpc_sources_create();
     mpc_context *ctx = sources ? mpc_context_create(&sink, sources) : NULL;
     uint32_t file = ctx ? mpc_sources_add(sources, "m.mpg", source, strlen(source)) : 0;
-    const mpc_override set = {false, "optimizer.lr", "0.1"};
+    const mpc_override set = {false, "optimizer.lr", "0.1", false};
     mpc_model *m = file ? mpc_model_load(ctx, file, &set, 1) : NULL;
     bool ok = m != NULL;
     for (int phase = 0; m && phase < 3; phase++) {
@@ -84,6 +88,11 @@ int main(void) {
     uint64_t step = total > 3000 ? total / 3000 : 1;
     for (uint64_t n = 1; n <= total; n += n < 2000 ? 1 : step)
         CHECK_MSG(!once(text, n), "allocation %llu of %llu", (unsigned long long)n, (unsigned long long)total);
+    before = mpc_alloc_count();
+    CHECK(once(with_std, 0));
+    total = mpc_alloc_count() - before;
+    for (uint64_t n = 1; n <= total; n++)
+        CHECK_MSG(!once(with_std, n), "with std, allocation %llu of %llu", (unsigned long long)n, (unsigned long long)total);
     before = mpc_alloc_count();
     once(wrong, 0);
     total = mpc_alloc_count() - before;

@@ -17,15 +17,15 @@ static const char text[] =
 
 static void replacements(void) {
     static const mpc_override o[] = {
-        {false, "optimizer.lr", "3e-4"},
-        {false, "optimizer", "sgd(momentum = 0.9)"},
-        {false, "train.batch", "2 * 8"},
-        {true, "width", "5"},
-        {false, "length", "20epochs"},
-        {false, "schedule.final", "0.1"},
-        {false, "params.\"fc1.**\".lr", "10x"},
-        {false, "loss_scale.init", "1024"},
-        {false, "data.train", "csv(\"b.csv\", header = false)"},
+        {false, "optimizer.lr", "3e-4", false},
+        {false, "optimizer", "sgd(momentum = 0.9)", false},
+        {false, "train.batch", "2 * 8", false},
+        {true, "width", "5", false},
+        {false, "length", "20epochs", false},
+        {false, "schedule.final", "0.1", false},
+        {false, "params.\"fc1.**\".lr", "10x", false},
+        {false, "loss_scale.init", "1024", false},
+        {false, "data.train", "csv(\"b.csv\", header = false)", false},
     };
     session s;
     open_text(&s, "dir/m.mpg", text, o, sizeof o / sizeof *o);
@@ -51,7 +51,10 @@ static void replacements(void) {
 /* Policies from the command line come after those of the file; a level is a solver, and --solver is nearer. */
 static void policies(void) {
     static const mpc_override o[] = {
-        {false, "policy.\"h\"", "f32"}, {false, "policy.linear", "bf16"}, {false, "policy.agree", "[\"fc1\", \"h*\"]"}, {false, "policy.level", "O2"}};
+        {false, "policy.\"h\"", "f32", false},
+        {false, "policy.linear", "bf16", false},
+        {false, "policy.agree", "[\"fc1\", \"h*\"]", false},
+        {false, "policy.level", "O2", false}};
     session s;
     open_text(&s, "m.mpg", text, o, sizeof o / sizeof *o);
     if (!s.model) show_diagnostics(s.diags, s.sources);
@@ -72,7 +75,7 @@ static void policies(void) {
     CHECK(strstr(mpc_str_cstr(&out), "    agree = [\"fc1\", \"h*\"]") && strstr(mpc_str_cstr(&out), "    solver = O2  # --set policy.level=O2\n"));
     mpc_str_free(&out);
     close_session(&s);
-    static const mpc_override nearer[] = {{false, "solver", "list"}};
+    static const mpc_override nearer[] = {{false, "solver", "list", false}};
     static const char level[] = "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }\npolicy { level = O1 }\n";
     open_text(&s, "m.mpg", level, nearer, 1);
     CHECK(s.model && strcmp(mpc_model_train(s.model)->solver, "list") == 0);
@@ -103,7 +106,7 @@ static void defaults(void) {
 }
 
 static void refused(bool is_const, const char *key, const char *value, const char *expected) {
-    mpc_override o = {is_const, key, value};
+    mpc_override o = {is_const, key, value, false};
     session s;
     open_text(&s, "m.mpg", text, &o, 1);
     CHECK_MSG(s.model == NULL, "%s", key);
@@ -118,7 +121,7 @@ static void refused(bool is_const, const char *key, const char *value, const cha
 
 static void config(void) {
     session s, again;
-    mpc_override o = {false, "optimizer.lr", "0.5"};
+    mpc_override o = {false, "optimizer.lr", "0.5", false};
     open_text(&s, "m.mpg", text, &o, 1);
     mpc_str out = {0}, second = {0};
     CHECK(s.model != NULL);

@@ -70,17 +70,17 @@ static void the_command_line_reaches_constants_that_the_model_sees(void) {
                           {"a.mpg", "const width = 2 * half\nconst half = 3\nblock tower(x) { return linear(x, width) }\n", 0},
                           {0}};
     CHECK(columns_of(files, NULL) == 6);
-    CHECK(columns_of(files, &(mpc_override){true, "width", "8"}) == 8);
-    CHECK(columns_of(files, &(mpc_override){true, "width", "half + 1"}) == 4); /* read where the constant stands */
+    CHECK(columns_of(files, &(mpc_override){true, "width", "8", false}) == 8);
+    CHECK(columns_of(files, &(mpc_override){true, "width", "half + 1", false}) == 4); /* read where the constant stands */
     session s;
-    open_texts(&s, files, &(mpc_override){true, "half", "1"}, 1);
+    open_texts(&s, files, &(mpc_override){true, "half", "1", false}, 1);
     CHECK(!s.model && mpc_diag_list_count(s.diags) > 0 && strcmp(mpc_diag_list_get(s.diags, 0)->code, "E302") == 0);
     close_session(&s);
 }
 
 /* What is copied to a run's folder gives the same graph: same parameters, same shapes. */
 static void copies_stand_for_what_was_used(void) {
-    const mpc_override width = {true, "width", "half + 2"};
+    const mpc_override width = {true, "width", "half + 2", false};
     other_text files[] = {
         {"m.mpg", "use tower, width from \"lib/a.mpg\"\nuse \"b.mpg\"\n" MODEL("other(tower(x))"), 0},
         {"lib/a.mpg", "use \"../x/b.mpg\"\nconst width = 6\nconst half = 3\nblock tower(x) { return inner(linear(x, width)) }\n", 0},
