@@ -27,6 +27,7 @@ struct mpc_nonfinite_check {
     uint32_t *buffer_of;           /* by value */
     uint32_t *last_writer;         /* by buffer: launch */
     bool *scaled;                  /* by value: the loss scale has a part in it */
+    bool *chosen;                  /* by value: only `where` reads it, and may leave it out */
     uint8_t *written;              /* by value: signs of infinities that the model wrote itself, in this step */
     mpc_value_id scale;            /* the state; MPC_NONE: no scale that adapts */
     MPC_ARRAY(saved_buffer) saved; /* before the launch that runs */
@@ -55,6 +56,37 @@ static unsigned may_hold(const mpc_nonfinite_check *c, const mpc_graph *g, mpc_n
     }
     bool turns = n->op == MPC_OP_neg || n->op == MPC_OP_sub || n->op == MPC_OP_mul || n->op == MPC_OP_div;
     return turns && signs ? MPC_SIGN_PLUS | MPC_SIGN_MINUS : signs;
+}
+
+/* A division by zero that `where` replaces, as in the gradient of sqrt, is no fault: what `where` gives counts. */
+static bool find_chosen(mpc_nonfinite_check *c) {
+    const mpc_graph *g = c->step->graph;
+    mpc_uses uses = mpc_graph_uses(g, c->arena);
+    if (!uses.begin) return false;
+    for (mpc_value_id v = 0; v < g->value_count; v++) {
+        c->chosen[v] = uses.begin[v] < uses.begin[v + 1];
+        for (uint32_t u = uses.begin[v]; u < uses.begin[v + 1]; u++)
+            c->chosen[v] = c->chosen[v] && g->nodes[uses.users[u]].op == MPC_OP_where;
+    }
+    for (uint32_t i = 0; i < g->output_count; i++) c->chosen[g->outputs[i].value] = false;
+    for (uint32_t i = 0; i < g->next_count; i++) c->chosen[g->nexts[i].value] = false;
+    return true;
+}
+
+/* From a `where` to the op that made what it chose, as far as values are known. */
+static void follow_choice(const mpc_nonfinite_check *c, mpc_nonfinite_place *at) {
+    bool moved = true;
+    while (moved && at->g->nodes[at->node].op == MPC_OP_where) {
+        const mpc_node *n = &at->g->nodes[at->node];
+        moved = false;
+        for (uint32_t i = 1; i < n->operand_count && !moved; i++) {
+            mpc_value_id operand = mpc_operand(at->g, n, i);
+            const mpc_node *maker = mpc_producer(at->g, operand);
+            const mpc_tensor *t = &at->values[operand];
+            moved = maker && maker->op != MPC_OP_const && c->chosen[operand] && t->data && mpc_nonfinite_signs(t);
+            if (moved) at->node = at->g->values[operand].producer, at->result = at->g->values[operand].index;
+        }
+    }
 }
 
 /* At its floor the scale answers nothing more: the next overflow ends the run. */
@@ -168,8 +200,10 @@ static bool look_inside(mpc_nonfinite_check *c, mpc_launch_values *v, mpc_node_i
         for (uint32_t i = 0; i < n->result_count; i++) {
             const mpc_tensor *t = &v->values[mpc_result(n, i)];
             if (!mpc_format_is_float(t->type.format) || !(mpc_nonfinite_signs(t) & ~may)) continue;
+            if (c->chosen[mpc_result(n, i)]) continue;
             at->node = id;
             at->result = i;
+            follow_choice(c, at);
             return true;
         }
     }
@@ -208,7 +242,7 @@ static bool judge(mpc_nonfinite_check *c, const mpc_launch *l, uint32_t buffer, 
     const mpc_graph *g = c->step->graph;
     mpc_value_id made = made_value(c, l, buffer);
     const mpc_node *maker = made == MPC_NONE ? NULL : mpc_producer(g, made);
-    if (!maker || maker->op == MPC_OP_const) return true;
+    if (!maker || maker->op == MPC_OP_const || c->chosen[made]) return true;
     mpc_arena *arena = mpc_arena_create();
     mpc_tensor t = arena ? mpc_tensor_make(arena, mpc_value_type(g, made)) : (mpc_tensor){0};
     bool go_on = false;
@@ -253,11 +287,12 @@ static bool after_node(void *user, const mpc_graph *g, mpc_node_id id, const mpc
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id value = mpc_result(n, i);
         unsigned signs = mpc_format_is_float(results[i].type.format) ? mpc_nonfinite_signs(&results[i]) : 0;
-        if (!signs) continue;
+        if (!signs || c->chosen[value]) continue;
         bool written = !(signs & ~may_hold(c, g, id));
         if (written) c->written[value] |= (uint8_t)signs;
         if (written || (c->scaled[value] && can_fall(c, values[c->scale].data[0]))) continue;
-        const mpc_nonfinite_place at = {.g = g, .node = id, .result = i, .values = values};
+        mpc_nonfinite_place at = {.g = g, .node = id, .result = i, .values = values};
+        follow_choice(c, &at);
         mpc_nonfinite_describe(c->found, c->step->phase, &at);
         return false;
     }
@@ -337,10 +372,10 @@ static bool make_tables(mpc_nonfinite_check *c) {
     c->buffer_of = mpc_arena_alloc(c->arena, values * sizeof *c->buffer_of);
     c->scaled = mpc_arena_alloc(c->arena, values * sizeof *c->scaled);
     c->written = mpc_arena_alloc(c->arena, values * sizeof *c->written);
-    if (!c->value_of || !c->last_writer || !c->buffer_of || !c->scaled || !c->written || !match_buffers(c))
-        return false;
+    c->chosen = mpc_arena_alloc(c->arena, values * sizeof *c->chosen);
+    if (!c->value_of || !c->last_writer || !c->buffer_of || !c->scaled || !c->written || !c->chosen) return false;
     find_scaled(c);
-    return true;
+    return match_buffers(c) && find_chosen(c);
 }
 
 mpc_nonfinite_check *mpc_nonfinite_check_create(mpc_step *step, mpc_nonfinite_found *found) {
