@@ -4,11 +4,12 @@
  * (bench/measure.c). An efficiency
  * is a share of what this machine was seen to do, not of its data sheet. Naming a precision twice shows the A/A spread.
  *
- *   step [--cpu] [--profile] [--limits] [--short] FILE.mpg PRECISION[:SOLVER]... [-- options of `mpc train`]
+ *   step [--cpu] [--profile] [--limits] [--short] [--count] FILE.mpg PRECISION[:SOLVER]... [-- options of `mpc train`]
  *   e.g. step bench/mlp1024.mpg f32 bf16 bf16:list-pytorch -- --threads 1 --batch 512
  *
  * --short: 25 rounds of 0.06 seconds instead of 9 of 0.25, and all their times: what two precisions took in the same
  * round can be compared, whatever the machine did in others. --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
+ * --count: no times but the instructions of a step (bench/count.c); exit status 77 where that isn't possible.
  * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
  * still measure. --profile: the launches of each precision, by time. */
 #include <math.h>
@@ -187,30 +188,46 @@ static void close_cases(bench_case *cases, int count) {
     }
 }
 
+/* Exit status. With more than one thread the fork would lack the others. */
+static int print_counts(bench_case *cases, int count) {
+    for (int i = -1; i < count; i++) { /* the first one twice: counts repeat */
+        int k = i < 0 ? 0 : i;
+        long long instructions = cases[k].clock.threads == 1 ? bench_count_step(cases[k].step->exec) : -1;
+        if (instructions < 0) {
+            fprintf(stderr, "bench: instructions can't be counted: that takes --threads 1 and a system that allows ptrace\n");
+            return MPC_BENCH_SKIPPED;
+        }
+        printf("instructions %s %lld\n", cases[k].name, instructions);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
-    bool processor = false, profile = false, limits = false, is_short = false;
+    bool processor = false, profile = false, limits = false, is_short = false, counts = false;
     int first = 1, count = 0;
     for (; first < argc && argv[first][0] == '-'; first++) {
         processor = processor || strcmp(argv[first], "--cpu") == 0;
         profile = profile || strcmp(argv[first], "--profile") == 0;
         is_short = is_short || strcmp(argv[first], "--short") == 0;
         limits = limits || strcmp(argv[first], "--limits") == 0;
+        counts = counts || strcmp(argv[first], "--count") == 0;
     }
     static bench_case cases[MAX_PRECISIONS];
     int i = first + 1;
     for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].name = argv[i];
     if (count == 0) {
-        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] [--short] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
+        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] [--short] [--count] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
         return 2;
     }
     for (int k = 0; k < count; k++) {
         cases[k].clock.processor = processor;
         open_case(&cases[k], argv[first], argc > i + 1 ? argc - i - 1 : 0, argv + i + 1);
     }
-    if (limits) {
-        bench_print_limits(&cases[0].session);
+    if (limits || counts) {
+        int status = counts ? print_counts(cases, count) : 0;
+        if (limits) bench_print_limits(&cases[0].session);
         close_cases(cases, count);
-        return 0;
+        return status;
     }
     double bandwidth = bench_bandwidth(&cases[0].session);
     for (int k = 0; k < count; k++) cases[k].peak = bench_peak(&cases[k].session, cases[k].precision);

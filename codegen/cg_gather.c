@@ -138,7 +138,7 @@ void mpc_cg_norm(mpc_cg *cg, const mpc_node *n) {
     launch_text(cg, n, &o, &args);
 }
 
-/* --- reductions over axes that no loop kernel takes, an element at a time --- */
+/* --- reductions over axes that no loop kernel takes --- */
 
 static bool reduces(mpc_int_list axes, uint32_t axis) {
     for (uint32_t i = 0; i < axes.count; i++)
@@ -165,23 +165,34 @@ static void add_run(const mpc_axis_run *run, mpc_cg_args *args) {
     for (uint32_t i = 0; i < REDUCE_AXES; i++) mpc_cg_add_int(args, i < skip ? 0 : run->strides[i - skip]);
 }
 
-static void print_reduce(const mpc_cg *cg, const mpc_node *n, mpc_str *o) {
+/* Both walk the elements of one result in the same order, so they make the same bits. */
+static void print_reduce(const mpc_cg *cg, const mpc_node *n, bool by_columns, mpc_str *o) {
     mpc_format from = mpc_value_format(cg->g, mpc_operand(cg->g, n, 0)), to = mpc_value_format(cg->g, mpc_result(n, 0));
     const mpc_format_info *f = mpc_format_get(from), *t = mpc_format_get(to);
     char lanes = mpc_cg_lanes(to), have = mpc_cg_lanes(from);
     const char *type = lanes == 'f' ? "vf" : lanes == 'l' ? "vl" : "vi", *name = mpc_op_get(cg->g->ctx, n->op)->name;
-    mpc_str_append(o, "    for (int64_t r = begin; r < end; r++) {\n        int64_t q = r, at = 0;\n");
+    const char *left = by_columns ? ", n[4] - c" : "";
+    mpc_str_printf(o, "    for (int64_t r = begin%s; r < end%s; r%s) {\n", by_columns ? " * n[4]" : "",
+                   by_columns ? " * n[4]" : "", by_columns ? " += n[4]" : "++");
+    mpc_str_append(o, "        int64_t q = r, at = 0;\n");
     mpc_str_append(o, "        for (int i = 3; i >= 0; i--) at += q % n[1 + i] * n[5 + i], q /= n[1 + i];\n");
-    mpc_str_printf(
-        o, "        %s t = {0};\n        for (int64_t k = 0; k < n[0]; k++) {\n            int64_t w = k, x = at;\n",
-        type);
+    mpc_str_printf(o, "        for (int64_t c = 0; c < %s; c += 16) {\n", by_columns ? "n[4]" : "1");
+    mpc_str_printf(o, "        %s t = {0};\n        for (int64_t k = 0; k < n[0]; k++) {\n", type);
+    mpc_str_append(o, "            int64_t w = k, x = at + c;\n");
     mpc_str_append(o, "            for (int i = 3; i >= 0; i--) x += w % n[9 + i] * n[13 + i], w /= n[9 + i];\n");
     mpc_str_printf(o, "            const %s v = ", type);
     if (lanes != have) mpc_str_printf(o, "mpc_%c_from_%c(", lanes, have);
-    mpc_str_printf(o, "mpc_one_%s((const char *)p[0] + x * %u)%s;\n", f->name, f->bytes, lanes != have ? ")" : "");
+    mpc_str_printf(o, "mpc_%s_%s((const char *)p[0] + x * %u%s)%s;\n", by_columns ? "load" : "one", f->name, f->bytes, left,
+                   lanes != have ? ")" : "");
     mpc_str_printf(o, "            t = k == 0 ? v : mpc_%s_%c(t, v);\n        }\n", name, lanes);
     if (mpc_cg_rounds(to)) mpc_str_printf(o, "        t = mpc_round_%s(t);\n", t->name);
-    mpc_str_printf(o, "        mpc_store_%s((char *)p[1] + r * %u, t, 1);\n    }\n", t->name, t->bytes);
+    mpc_str_printf(o, "        mpc_store_%s((char *)p[1] + (r + c) * %u, t, %s);\n        }\n    }\n", t->name, t->bytes,
+                   by_columns ? "n[4] - c" : "1");
+}
+
+/* Results that lie side by side read numbers that lie side by side: a vector of them at a time, a row of results a unit. */
+static bool goes_by_columns(const mpc_axis_run *kept) {
+    return kept->count > 0 && kept->strides[kept->count - 1] == 1 && kept->dims[kept->count - 1] >= 4;
 }
 
 void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n) {
@@ -191,7 +202,9 @@ void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n) {
         mpc_cg_fail(cg, "%s reduces too many separate axes", mpc_value_name(cg->g, mpc_result(n, 0)));
         return;
     }
+    bool by_columns = goes_by_columns(&kept);
     mpc_cg_args args = {.units = mpc_type_elements(mpc_value_type(cg->g, mpc_result(n, 0)))};
+    if (by_columns) args.units /= kept.dims[kept.count - 1];
     mpc_str o = {0};
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, mpc_operand(cg->g, n, 0)));
     mpc_cg_add_pointer(&args, mpc_cg_pointer(cg, mpc_result(n, 0)));
@@ -200,6 +213,6 @@ void mpc_cg_reduce(mpc_cg *cg, const mpc_node *n) {
     mpc_cg_add_int(&args, reduced);
     add_run(&kept, &args);
     add_run(&gone, &args);
-    print_reduce(cg, n, &o);
+    print_reduce(cg, n, by_columns, &o);
     launch_text(cg, n, &o, &args);
 }
