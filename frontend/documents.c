@@ -52,7 +52,7 @@ static void document(const fe_text *t, size_t first, size_t last, mpc_str *out) 
     if (there) add_document(t, &tokens[beside], out);
 }
 
-static void document_of(const fe_text *t, const fe_ast *at, mpc_str *out) {
+void fe_document(const fe_text *t, const fe_ast *at, mpc_str *out) {
     size_t first = token_at(t, at->span.begin), last = token_at(t, at->span.end - 1);
     bool has_body = at->kind == AST_BLOCK || at->kind == AST_MODEL;
     for (size_t i = first; has_body && i < t->tokens.count; i++) {
@@ -115,8 +115,8 @@ static void describe(const describer *d, const fe_ast *at, const fe_ast *also) {
     mpc_str head = {0}, about = {0};
     if (at->text) add_head(d->text, at, &head);
     else add_source(d->text, at->kid[0]->span, &head); /* an output without a name */
-    document_of(d->text, at, &about);
-    if (also) document_of(d->text, also, &about);
+    fe_document(d->text, at, &about);
+    if (also) fe_document(d->text, also, &about);
     add_entry(d, &head, &about);
     mpc_str_free(&head);
     mpc_str_free(&about);
@@ -151,7 +151,7 @@ static void describe_text(const describer *d) {
     const fe_ast *model = find_model(&d->text->items);
     if (model) {
         mpc_str about = {0};
-        document_of(d->text, model, &about);
+        fe_document(d->text, model, &about);
         mpc_str_printf(d->out, "model %s%s%s\n", model->text, about.length ? ": " : "", mpc_str_cstr(&about));
         d->out->failed = d->out->failed || about.failed;
         mpc_str_free(&about);

@@ -31,5 +31,7 @@ typedef struct fe_text { /* a parsed file with its tokens */
 /* Parses a registered file and takes it apart; the tree lives in `arena`. false after diagnostics; free it either way. */
 bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *out);
 void fe_text_free(fe_text *text);
+/* The `##` comments of an item, parameter or statement, as one line (documents.c). */
+void fe_document(const fe_text *text, const fe_ast *at, mpc_str *out);
 
 #endif

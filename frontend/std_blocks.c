@@ -1,5 +1,5 @@
 /* What a file of std/ offers, for who chooses among its blocks: signature and document of each, and where its text
- * stands. A document is the lines of `##` right above the block. */
+ * stands, which begins with the `##` lines above it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,14 +23,9 @@ static const char *finish(mpc_arena *arena, mpc_str *s) {
     return text;
 }
 
-static const char *document_text(mpc_arena *arena, const fe_text *t, size_t first, uint32_t begin) {
+static const char *document_text(mpc_arena *arena, const fe_text *t, const fe_ast *item) {
     mpc_str s = {0};
-    for (size_t i = first; i < t->tokens.count && t->tokens.data[i].begin < begin; i++) {
-        uint32_t at = t->tokens.data[i].begin + 2;
-        at += (uint32_t)strspn(t->text + at, "# ");
-        mpc_str_append(&s, s.length ? " " : "");
-        if (at < t->tokens.data[i].end) mpc_str_append_n(&s, t->text + at, t->tokens.data[i].end - at);
-    }
+    fe_document(t, item, &s);
     return finish(arena, &s);
 }
 
@@ -48,11 +43,10 @@ static const char *signature_text(mpc_arena *arena, const fe_text *t, uint32_t b
 static bool visit_blocks(mpc_arena *arena, const fe_text *t, const mpc_block_visitor *visitor) {
     for (const fe_ast *i = t->items.first; i; i = i->next) {
         if (i->kind != AST_BLOCK) continue;
-        size_t first = document_begin(t, i->span.begin);
         mpc_block_info info = {.name = i->text, .span = i->span};
-        info.span.begin = t->tokens.data[first].begin;
+        info.span.begin = t->tokens.data[document_begin(t, i->span.begin)].begin;
         info.signature = signature_text(arena, t, i->name_span.begin);
-        info.document = document_text(arena, t, first, i->span.begin);
+        info.document = document_text(arena, t, i);
         if (!info.signature || !info.document) return false;
         visitor->visit(visitor->user, &info);
     }
