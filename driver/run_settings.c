@@ -233,9 +233,12 @@ static json_t *read_run(const mpc_run_folder *f, const mpc_session *s) {
     json_error_t error = {0};
     mpc_str_printf(&path, "%s/run.json", mpc_str_cstr(&f->path));
     json_t *run = path.failed ? NULL : json_load_file(path.data, 0, &error);
-    if (!run) mpc_error(s->sink, "E352", "can't read %s: %s", mpc_str_cstr(&path), error.text);
+    bool whole = json_is_object(json_object_get(run, "settings"));
+    if (!whole) mpc_error(s->sink, "E352", "can't read %s: %s", mpc_str_cstr(&path), run ? "it has no `settings`" : error.text);
     mpc_str_free(&path);
-    return run;
+    if (whole) return run;
+    json_decref(run);
+    return NULL;
 }
 
 bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s) {

@@ -1,5 +1,6 @@
 """--resume with --change: what becomes of the learning rate is said, and is so; what isn't allowed, or can't change within a run, is
 refused before anything of the run is touched."""
+import json
 import os
 import re
 import shutil
@@ -84,6 +85,17 @@ def what_is_refused():
         check("E301" in f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "wdith=3", status=1).err)
         check("--change is for --resume" in f.mpc("train", "tiny.mpg", "--change", "batch=8", status=2).err)
         check(files(f, "run") == before, "a refused resume has changed the run")
+        # a run.json that says nothing of settings is no leave to change them; one of before a setting came up is
+        whole = f.get("run", "run.json")
+        for text, word in (("{", "run.json:"), ("{}", "no `settings`"), ('{"settings": 3}', "no `settings`")):
+            f.put("run/run.json", text)
+            r = f.mpc("train", "tiny.mpg", "--resume", "run", status=1)
+            check("E352" in r.err and word in r.err, r.err)
+        older = json.loads(whole)
+        del older["settings"]["also"], older["plugins"], older["added_passes"]
+        f.put("run/run.json", json.dumps(older))
+        f.mpc("train", "tiny.mpg", "--resume", "run")
+        f.put("run/run.json", whole)
         # what the same moments serve
         r = f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "optimizer=adam(lr = 0.02)", "--change", "length=12 steps")
         check("optimizer                adamw, now adam" in r.err and len(rates(f, "run")) == 12, r.err)
