@@ -91,6 +91,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         s->model = mpc_load_model_files(s, file);
         if (!s->model) return false;
     }
+    mpc_compare_used_files(s);
     s->train = mpc_model_train(s->model);
     return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
 }

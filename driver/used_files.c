@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "driver/run_recall.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -122,16 +123,50 @@ bool mpc_keep_used_files(const mpc_run_folder *f, mpc_session *s) {
     return ok;
 }
 
+static void hash_file(const mpc_session *s, uint32_t file, char hash[24]) {
+    size_t length = 0;
+    const char *text = mpc_sources_text(s->sources, file, &length);
+    snprintf(hash, 24, "%016llx", (unsigned long long)mpc_hash_bytes(text, length));
+}
+
 json_t *mpc_used_files_json(const mpc_session *s) {
     json_t *list = json_array();
     for (size_t i = 0; i < mpc_model_used_count(s->model); i++) {
         uint32_t id = mpc_model_used_file(s->model, i);
-        size_t length = 0;
-        const char *text = mpc_sources_text(s->sources, id, &length);
         char hash[24];
-        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)mpc_hash_bytes(text, length));
+        hash_file(s, id, hash);
         json_array_append_new(list, json_pack("{s:s, s:s+, s:s}", "file", mpc_sources_name(s->sources, id), "copy",
                                               "used/", mpc_model_used_copy(s->model, i), "hash", hash));
     }
     return list;
+}
+
+/* By the name of the copy: that of the file depends on the folder that mpc is called in. */
+static const char *hash_of_run(const json_t *used, const char *copy) {
+    for (size_t i = 0; i < json_array_size(used); i++) {
+        const json_t *entry = json_array_get(used, i);
+        const char *name = json_string_value(json_object_get(entry, "copy"));
+        if (name && strncmp(name, "used/", 5) == 0 && strcmp(name + 5, copy) == 0)
+            return json_string_value(json_object_get(entry, "hash"));
+    }
+    return NULL;
+}
+
+void mpc_compare_used_files(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    mpc_str folder = {0};
+    const char *slash = strrchr(o->file, '/');
+    bool completed = strcmp(slash ? slash + 1 : o->file, "resolved.mpg") == 0;
+    json_t *run = !completed && (o->from || o->resume) ? mpc_run_read(o, &folder) : NULL;
+    for (size_t i = 0; run && i < mpc_model_used_count(s->model); i++) {
+        uint32_t id = mpc_model_used_file(s->model, i);
+        char hash[24];
+        hash_file(s, id, hash);
+        const char *before = hash_of_run(json_object_get(run, "used"), mpc_model_used_copy(s->model, i));
+        if (before && strcmp(before, hash) != 0)
+            mpc_warn(s->sink, "W174", (mpc_span){0}, "%s has changed since the run was made; %sresolved.mpg uses what it was then",
+                     mpc_sources_name(s->sources, id), mpc_str_cstr(&folder));
+    }
+    mpc_str_free(&folder);
+    json_decref(run);
 }

@@ -10,6 +10,8 @@
 mpc_model *mpc_load_model_files(mpc_session *s, uint32_t file);
 /* Copies what the model uses to used/, such that resolved.mpg finds it there. */
 bool mpc_keep_used_files(const mpc_run_folder *f, mpc_session *s);
+/* W174 for what has changed since the run was made that --from or --resume names. */
+void mpc_compare_used_files(const mpc_session *s);
 /* [{"file": ..., "copy": "used/blocks.mpg", "hash": ...}] */
 json_t *mpc_used_files_json(const mpc_session *s);
 

@@ -54,7 +54,7 @@ with Folder(model=USES + MAIN) as f:
 
     # a recalled constant of a used file is taken and said; one that is gone is not
     r = f.mpc("eval", "tiny.mpg", "--from", "run")
-    check(figures(r) == want and "--const width=half + 2" in r.err, r.err)
+    check(figures(r) == want and "--const width=half + 2" in r.err and "W174" not in r.err, r.err)
 
     # messages and listings name the file where it is
     r = f.mpc("explain", "tiny.mpg", "body.fc1")
@@ -69,7 +69,8 @@ with Folder(model=USES + MAIN) as f:
     # without the originals: the run's completed file evaluates, predicts, goes on and repeats the run to the bit
     shutil.rmtree(f.at("other"))
     f.put("lib/blocks.mpg", BLOCKS.replace("half = 4", "half = 7").replace('use relu_of from "../other/blocks.mpg"\n', INNER))
-    check("E401" in f.mpc("eval", "tiny.mpg", "--from", "run", status=1).err)
+    r = f.mpc("eval", "tiny.mpg", "--from", "run", status=1)
+    check("E401" in r.err and "W174" in r.err and "lib/blocks.mpg has changed" in r.err and "run/resolved.mpg" in r.err, r.err)
     shutil.rmtree(f.at("lib"))
     r = f.mpc("eval", "run/resolved.mpg", "--from", "run")
     check(figures(r) == want, r.out, r.err)

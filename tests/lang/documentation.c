@@ -1,19 +1,23 @@
 /* The code of docs/language.md: whole files (```mpg) and bodies of a model (```mpg model) elaborate for every phase,
- * without a warning but for unused values. */
+ * without a warning but for unused values. A file with a name (```mpg lib/parts.mpg) is there for those that follow. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "tests/check.h"
 #include "tests/lang/elaborate.h"
 
 static const char before[] =
     "model example(x: f32[batch, 8], image: f32[batch, 8, 8, 3], digit: i32[batch], tokens: i32[batch, 16]) {\n";
 
-static void check_code(unsigned line, const char *code) {
+enum { MOST_FILES = 8 };
+static void check_code(unsigned line, const char *code, const other_text *named) {
     session s;
     char name[64];
     snprintf(name, sizeof name, "language.md:%u.mpg", line);
-    open_text(&s, name, code, NULL, 0);
+    other_text files[MOST_FILES + 2] = {{name, code, 0}};
+    for (int i = 0; named[i].name; i++) files[i + 1] = named[i];
+    open_texts(&s, files, NULL, 0);
     bool outputs = strstr(code, "output ") != NULL;
     for (int phase = 0; phase < (outputs ? 3 : 2); phase++) {
         mpc_graph *g = elaborate(&s, (mpc_phase)phase, 4);
@@ -28,15 +32,26 @@ static void check_code(unsigned line, const char *code) {
     close_session(&s);
 }
 
-/* `p` stands behind the opening fence; returns what follows the closing one. */
-static const char *one_block(const char *p, unsigned *line, bool body) {
+typedef struct named_files {
+    other_text named[MOST_FILES + 1];
+    mpc_arena *arena;
+    int count;
+} named_files;
+
+/* `p` stands at the opening fence; returns what follows the closing one. */
+static const char *one_block(named_files *page, const char *p, unsigned line, const char *kind) {
     const char *start = strchr(p, '\n') + 1, *end = strstr(start, "\n```");
     mpc_str code = {0};
     if (!end) return p + strlen(p);
+    bool body = strcmp(kind, " model") == 0, named = *kind && !body;
     if (body) mpc_str_append(&code, before);
     mpc_str_append_n(&code, start, (size_t)(end - start) + 1);
     if (body) mpc_str_append(&code, "}\n");
-    check_code(*line, mpc_str_cstr(&code));
+    CHECK_MSG(!named || page->count < MOST_FILES, "too many files with names");
+    if (named && page->count < MOST_FILES)
+        page->named[page->count++] = (other_text){mpc_arena_strdup(page->arena, kind + 1),
+                                                  mpc_arena_strdup(page->arena, mpc_str_cstr(&code)), 0};
+    check_code(line, mpc_str_cstr(&code), page->named);
     mpc_str_free(&code);
     return end + 4;
 }
@@ -45,10 +60,12 @@ int main(void) {
     size_t length = 0;
     char *text = read_whole("docs/language.md", &length);
     unsigned line = 1, count = 0;
+    named_files page = {.arena = mpc_arena_create()};
     CHECK(text != NULL);
     for (const char *p = text; p && *p;) {
-        bool whole = strncmp(p, "```mpg\n", 7) == 0, body = strncmp(p, "```mpg model\n", 13) == 0;
-        const char *next = whole || body ? one_block(p, &line, body) : NULL;
+        char kind[64] = "";
+        bool code = strncmp(p, "```mpg", 6) == 0 && (p[6] == '\n' || sscanf(p + 6, "%63[^\n]", kind) == 1);
+        const char *next = code ? one_block(&page, p, line, kind) : NULL;
         if (next) {
             count++;
             for (; p < next; p++) line += *p == '\n';
@@ -58,6 +75,7 @@ int main(void) {
         p = end ? end + 1 : NULL;
     }
     CHECK_MSG(count >= 9, "%u pieces of code", count);
+    mpc_arena_destroy(page.arena);
     free(text);
     return check_result();
 }
