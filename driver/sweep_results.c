@@ -153,6 +153,8 @@ static void print_run(const mpc_sweep *s, const mpc_sweep_run *run, const char *
     printf("  %7.1f", json_number_value(json_object_get(r, "seconds")));
     json_int_t status = json_integer_value(json_object_get(r, "status"));
     if (status == MPC_EXIT_DIVERGED) printf("  diverged");
+    else if (status > MPC_EXIT_SIGNAL)
+        printf("  killed by signal %d: see %s/%s.txt", (int)status - MPC_EXIT_SIGNAL, s->folder.data, run->name);
     else if (status != MPC_EXIT_DONE)
         printf("  failed (exit status %d): see %s/%s.txt", (int)status, s->folder.data, run->name);
     putchar('\n');

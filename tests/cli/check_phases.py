@@ -1,6 +1,8 @@
 """`mpc check` runs one batch of every phase and leaves no trace; a planted fault is found in its phase, whose name it says."""
 import json
 import os
+import signal
+import subprocess
 
 from support import DEVICE, MODEL, Folder, check, rows, run_all
 
@@ -91,6 +93,16 @@ def a_first_loss_that_is_not_finite_is_found():
         fails_in(f, "train")
 
 
+def a_signal_leaves_nothing():
+    with Folder() as f:
+        os.makedirs(f.at("tmp"))
+        p = subprocess.Popen(f.command("check", "tiny.mpg"), cwd=f.path, stdout=subprocess.PIPE, env=dict(os.environ, TMPDIR=f.at("tmp")))
+        p.stdout.readline()
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+        check(p.returncode in (0, 130) and os.listdir(f.at("tmp")) == [], p.returncode, os.listdir(f.at("tmp")))
+
+
 def a_full_disk_is_found():
     with Folder() as f:
         os.makedirs(f.at("tmp"))
@@ -100,5 +112,6 @@ def a_full_disk_is_found():
 
 run_all([all_phases_run_and_leave_nothing, every_precision_accumulation_and_no_output_pass,
          mistakes_of_the_model_and_missing_data_are_found_first, a_broken_row_of_the_validation_split_is_found,
-         a_folder_that_cant_be_written_is_found, a_first_loss_that_is_not_finite_is_found]
+         a_folder_that_cant_be_written_is_found, a_first_loss_that_is_not_finite_is_found,
+         a_signal_leaves_nothing]
         + ([a_full_disk_is_found] if DEVICE == "ref" else []))

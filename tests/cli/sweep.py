@@ -89,6 +89,24 @@ def a_run_that_fails_is_named_and_the_others_go_on():
         check(records["002"]["status"] == 3 and records["002"]["reason"] == "diverged" and records["001"]["status"] == 0, records)
 
 
+def a_run_that_is_killed_is_named():
+    with Folder() as f:
+        p = subprocess.Popen(f.command("sweep", "tiny.mpg", "--over", "seed=1,2", "--steps", "100000", "--out", "s"), cwd=f.path,
+                             stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        children = f"/proc/{p.pid}/task/{p.pid}/children"
+        deadline = time.time() + 60
+        for n in range(2):
+            pids = []
+            while time.time() < deadline and not (pids and pids != killed if n else pids):
+                time.sleep(0.05)
+                pids = open(children).read().split()
+            killed = pids
+            os.kill(int(pids[0]), signal.SIGKILL)
+        out = p.communicate(timeout=60)[0].decode()
+        check(p.returncode == 1 and out.count("killed by signal 9") == 2, p.returncode, out)
+        check(all(r["status"] == 137 for r in lines(f, "s")), lines(f, "s"))
+
+
 def random_combinations_are_distinct_and_repeatable():
     with Folder(WIDE) as f:
         over = ("--over", "depth=1,2,3", "--over", "widths=[4],[8],[16]", "--random", "3", "--steps", "1", "--jobs", "2")
@@ -145,4 +163,4 @@ def a_folder_belongs_to_one_sweep():
 
 run_all([four_runs_by_two_equal_four_single_ones, only_commas_outside_brackets_separate, mistakes_are_found_before_anything_runs,
          a_run_that_fails_is_named_and_the_others_go_on, random_combinations_are_distinct_and_repeatable,
-         a_folder_belongs_to_one_sweep] + ([a_sweep_that_was_stopped_goes_on] if DEVICE == "ref" else []))
+         a_folder_belongs_to_one_sweep] + ([a_run_that_is_killed_is_named, a_sweep_that_was_stopped_goes_on] if DEVICE == "ref" else []))

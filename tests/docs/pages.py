@@ -33,7 +33,7 @@ def run(folder, words):
     words = [MPC] + words[1:]
     if len(words) == 2 and words[1] not in ("help", "ops", "passes", "info"):
         words = [MPC, "help", words[1]]  # only named
-    if words[1] == "train":
+    if words[1] in ("train", "sweep"):
         words += ["--steps", "3"]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
 
