@@ -26,6 +26,8 @@ typedef struct fuser {
     mpc_uses uses;
     group *groups;      /* by first node's id at creation: at most one per node */
     uint32_t *group_of; /* by node; MPC_NONE: constants, ranges, states */
+    uint32_t *after;    /* by node: nodes that no loop can take on the longest way to it */
+    uint32_t *needed;   /* by node: the least `after` of what has to be stored of it, or of what loops make of it */
     bool failed;
 } fuser;
 
@@ -148,6 +150,13 @@ static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
     return is_nearer_later(f, node, nearest) && kept < mpc_type_elements(mpc_value_type(f->g, result));
 }
 
+/* What is made of unscaled gradients, which are stored for their norm, is wanted only once the norm has said that the step counts: joined with the
+ * unscaling, new weights and moments would have to be stored beside the old ones. */
+static bool waits_for_norm(const fuser *f, mpc_node_id node, mpc_value_id operand) {
+    const mpc_node *n = mpc_producer(f->g, operand);
+    return n != NULL && n->op == MPC_OP_unscale && f->needed[node] > f->after[node];
+}
+
 static bool is_reduction(const mpc_graph *g, mpc_node_id node) { return mpc_node_op(g, node)->kind == MPC_KIND_REDUCE; }
 
 /* The stored value behind casts and reshapes that were made for one reader (fuse_split.c). */
@@ -201,8 +210,9 @@ static void place_node(fuser *f, mpc_node_id node, bool fuse) {
     f->group_of[node] = node;
     if (!own->takes) return;
     for (uint32_t i = 0; i < n->operand_count; i++) {
-        uint32_t from = group_of_value(f, mpc_operand(f->g, n, i));
-        if (from != MPC_NONE && !belongs_later(f, node, from)) try_union(f, f->group_of[node], from);
+        mpc_value_id v = mpc_operand(f->g, n, i);
+        uint32_t from = group_of_value(f, v);
+        if (from != MPC_NONE && !belongs_later(f, node, from) && !waits_for_norm(f, node, v)) try_union(f, f->group_of[node], from);
     }
     for (uint32_t i = 0; i < n->operand_count && !is_own_copy(f, node); i++)
         join_readers(f, node, mpc_operand(f->g, n, i));
@@ -249,6 +259,33 @@ static mpc_graph *copy_with_groups(const mpc_graph *in, const fuser *f) {
     return out;
 }
 
+static void count_after(fuser *f) {
+    for (mpc_node_id id = 0; id < f->g->node_count; id++) {
+        const mpc_node *n = &f->g->nodes[id];
+        f->after[id] = 0;
+        for (uint32_t i = 0; i < n->operand_count; i++) {
+            mpc_node_id from = f->g->values[mpc_operand(f->g, n, i)].producer;
+            if (from == MPC_NONE || is_free(f->g, from)) continue;
+            uint32_t there = f->after[from] + !mpc_space_takes(f->g, from);
+            if (there > f->after[id]) f->after[id] = there;
+        }
+    }
+}
+
+static void find_needed(fuser *f) {
+    for (mpc_node_id id = f->g->node_count; id-- > 0;) {
+        const mpc_node *n = &f->g->nodes[id];
+        uint32_t least = UINT32_MAX;
+        for (uint32_t r = 0; r < n->result_count; r++)
+            for (uint32_t u = f->uses.begin[mpc_result(n, r)]; u < f->uses.begin[mpc_result(n, r) + 1]; u++) {
+                mpc_node_id user = f->uses.users[u];
+                uint32_t there = mpc_space_takes(f->g, user) ? f->needed[user] : f->after[user];
+                if (there < least) least = there;
+            }
+        f->needed[id] = least == UINT32_MAX ? f->after[id] : least;
+    }
+}
+
 static bool begin(fuser *f, const mpc_graph *in) {
     size_t count = (size_t)in->node_count + 1;
     *f = (fuser){.g = in, .scratch = mpc_arena_create()};
@@ -256,8 +293,12 @@ static bool begin(fuser *f, const mpc_graph *in) {
     f->uses = mpc_graph_uses(in, f->scratch);
     f->groups = mpc_arena_alloc(f->scratch, count * sizeof *f->groups);
     f->group_of = mpc_arena_alloc(f->scratch, count * sizeof *f->group_of);
-    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL) return false;
+    f->after = mpc_arena_alloc(f->scratch, count * sizeof *f->after);
+    f->needed = mpc_arena_alloc(f->scratch, count * sizeof *f->needed);
+    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL || f->after == NULL || f->needed == NULL) return false;
     for (size_t i = 0; i < count; i++) f->group_of[i] = MPC_NONE;
+    count_after(f);
+    find_needed(f);
     return true;
 }
 

@@ -113,7 +113,7 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     mpc_format f = mpc_lint_stored(l->g, v);
     mpc_interval a = l->range[v];
     double most = mpc_interval_largest(a);
-    if (!mpc_format_is_low(f) || !a.counted || a.nan || !(most > mpc_exact_integers(f)) || most >= ANY_INTEGER) return;
+    if (!mpc_format_is_low(f) || !a.counted || !(most > mpc_exact_integers(f)) || most >= ANY_INTEGER) return;
     bool told = false;
     for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
     l->told[v] = true;

@@ -35,7 +35,7 @@ static void force_by_interval(forcing *f, mpc_value_id v) {
     mpc_interval a = f->range[v];
     double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers(f->format);
     double most = mpc_interval_largest(a);
-    if (a.counted && mpc_interval_is_finite(a) && most > whole) {
+    if (a.counted && isfinite(a.lo) && isfinite(a.hi) && most > whole) { /* NaN or not: a lookup may go wrong */
         snprintf(text, sizeof text, "f32: whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
         force(f, v, text);
     } else if (a.lo > top || a.hi < -top) {
@@ -199,7 +199,7 @@ mpc_decision mpc_range_keep(mpc_plan *p, mpc_node_id id, mpc_decision d) {
     mpc_sym operand = forced_operand(p, n, d.operand), result = forced_result(p, n, d.result);
     bool low_operand = operand != 0 && mpc_format_is_low(d.operand);
     bool low_result = result != 0 && mpc_format_is_low(d.result);
-    bool view = mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW; /* one format for all that it moves */
+    bool view = mpc_node_op(p->g, id)->cls == MPC_CLASS_CLEAR; /* one format for all that it moves */
     if (!low_operand && !low_result && !cites_range(p, id)) return d;
     if (low_operand || (view && low_result)) d.operand = MPC_FMT_f32;
     if (low_result || (view && low_operand)) d.result = MPC_FMT_f32;

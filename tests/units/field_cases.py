@@ -3,6 +3,7 @@ no other file holds: what a user writes, and the value that must come out in eve
 import json
 import math
 import os
+import re
 import struct
 import sys
 
@@ -80,6 +81,24 @@ def fc070_a_ramp_is_made_of_integers():
         with Case([("x", "f32", 4096)], body, [0] * 4096) as c:
             got = c.values("f32")
             check(all(got[k] == v for k, v in want.items()), fmt, {k: got[k] for k in want})
+
+
+def fc064_lookups_by_ids_past_2048():
+    """Row i of the table holds i."""
+    at = "a", "c", "d"
+    body = ["b = param([1], init = zeros)", "t = expand(reshape(cast(range(50257), f32), [1, 50257]), [batch, 50257])",
+            f"y = stack([{', '.join(f'gather(t, {n}, axis = -1)' for n in at)}], axis = 1)", "loss l = mean(y) * mean(b)", "output y = y"]
+    with Case([(n, "i32", 0) for n in at], body, [2049, 2101, 50256]) as c:
+        for precision in PRECISIONS:
+            for solver in "list", "mincut", "O3":
+                check(c.values(precision, "--solver", solver) == [2049, 2101, 50256], precision, solver, c.values(precision, "--solver", solver))
+    body = ["e = embedding(where(a > 0, a, c), 50257, 1, init = zeros)", "loss l = sum(e)"]
+    with Case([(n, "i32", 0) for n in at[:2]], body, [2049, 1]) as c:
+        for precision in PRECISIONS:  # the gradient lands in the row that was read
+            c.put_model(precision)
+            c.mpc("train", "case.mpg", "--out", "run", "--overwrite", *(["--set", "loss_scale=static(scale = 1)"] if precision == "f16" else []))
+            moved = [i for i, v in enumerate(c.tensor("e.weight")) if v != 0]
+            check(moved == [2049], precision, moved)
 
 
 # ---- class C ----
@@ -227,6 +246,40 @@ def fc114_memory_is_told_before_it_is_needed():
         check(("low copies", "f16") not in wide32[0] and wide[1] > wide32[1], wide[1], wide32[1])  # more parameters than activations
         long, long32 = classes(c, "f16", 256, 8192), classes(c, "f32", 256, 8192)
         check(long[1] < 0.85 * long32[1], long[1], long32[1])  # more activations than parameters; the rows themselves stay f32
+
+
+def fc114_no_update_is_stored_beside_what_it_replaces():
+    """Gradients, and unscaled ones in their place: whatever the optimizer, new weights and moments are made where they are stored. With a loss scale one matrix
+    is unscaled while the others wait; 6P + 2A bytes against 4P + 4A, and 4P of gradients on both sides."""
+    width = 512
+    matrix = 4 * width * width
+    with Folder("", 4, 4) as c:
+        def bytes_of(precision, optimizer, label):
+            c.put("m.mpg", mlp([width] * 4, 64).replace("PRECISION", precision).replace("sgd(lr = 1)", optimizer))
+            lines = c.mpc("explain", "m.mpg", "--memory", "--solver", "list").out.splitlines()
+            return sum(int(line.replace(",", " ").split()[label.count(" ") + 2 if label != "arena" else 2]) for line in lines if line.startswith(label))
+
+        wide = bytes_of("f32", "sgd(lr = 1)", "arena")
+        for optimizer in "sgd(lr = 1)", "sgd(lr = 1, momentum = 0.9)", "adamw(lr = 1)", "lion(lr = 1)":
+            for precision, more in ("f32", 0), ("bf16", 0), ("f16", 1):
+                arena = bytes_of(precision, optimizer, "arena")
+                check(arena <= wide + (more + 0.1) * matrix, optimizer, precision, arena, wide)
+
+
+def fc117_norms_store_no_stream_in_f32():
+    """24 blocks in bf16: no activation of full size is f32, and no conversion has a kernel of its own."""
+    body = ["h0 = x"] + [f"h{k + 1} = linear(rms_norm(h{k}), 512, bias = false)" for k in range(24)] + ["loss l = mean(h24 * h24)"]
+    with Case([("x", "f32", 512)], body, [0] * 512) as c:
+        c.put_model("bf16")
+        plan = "--batch", "64", "--solver", "list", "--cost-target", "h200"
+        lines = [line.split() for line in c.mpc("explain", "case.mpg", "--memory", *plan).out.splitlines()]
+        f32 = sum(int(words[2]) for words in lines if words[:2] == ["activations", "f32"])
+        check(0 < f32 < 64 * 512 * 4, "bytes of f32 activations:", f32)
+        groups = {}
+        for line in c.mpc("dump-ir", "case.mpg", "--stage", "final", *plan).out.splitlines():
+            if (m := re.match(r"  %\S+(?:, %\S+)* = (\w+)\(.* group\((\d+)\)", line)):
+                groups.setdefault(m[2], set()).add(m[1])
+        check(len(groups) > 48 and {"cast"} not in groups.values(), len(groups), [g for g, ops in groups.items() if ops == {"cast"}])
 
 
 def fc115_sizes_that_no_unit_likes():
