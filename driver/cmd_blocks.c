@@ -18,7 +18,8 @@ static void print_json(const blocks_job *job, const mpc_block_info *b) {
     json_t *line = json_pack("{s:s, s:s, s:s, s:s}", "file", job->file->name, "block", b->name, "signature",
                              b->signature, "document", b->document);
     if (job->wanted)
-        json_object_set_new(line, "source", json_stringn(*job->file->text + b->span.begin, b->span.end - b->span.begin));
+        json_object_set_new(line, "source",
+                            json_stringn(*job->file->text + b->span.begin, b->span.end - b->span.begin));
     if (line) json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(line);
@@ -69,10 +70,8 @@ static int refuse_unknown(const mpc_cli *cli, const blocks_job *job) {
     mpc_str_printf(&message, "std/ has no file and no block `%s`", job->wanted);
     if (job->near[0]) mpc_str_printf(&help, "did you mean `%s`?", job->near);
     else mpc_str_append(&help, "`mpc blocks` lists what there is");
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E377",
-                     .message = mpc_str_cstr(&message),
-                     .help = mpc_str_cstr(&help)};
+    mpc_diag diag = {
+        .severity = MPC_SEV_ERROR, .code = "E377", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
     cli->sink.emit(cli->sink.user, &diag);
     mpc_str_free(&message);
     mpc_str_free(&help);

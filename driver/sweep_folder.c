@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "driver/run_folder.h"
 #include "driver/sweep.h"
+#include "driver/used_files.h"
 #include "runtime/file_sync.h"
 
 static bool out_of_memory(const mpc_sweep *s) {
@@ -40,6 +41,7 @@ static json_t *describe(mpc_sweep *s) {
     snprintf(hash, sizeof hash, "%016" PRIx64, mpc_hash_bytes(s->session->text, s->session->text_length));
     json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
                              texts_json(&o->over), "arguments", texts_json(&words), "random", (json_int_t)o->random);
+    json_object_set_new(what, "used", mpc_used_files_json(s->session));
     mpc_array_free(&words);
     if (ok) return what;
     json_decref(what);
@@ -58,7 +60,8 @@ static bool write_description(mpc_sweep *s, const json_t *what) {
 
 static bool is_another(mpc_sweep *s, const json_t *then, const json_t *what) {
     if (json_equal(then, what)) return false;
-    bool text = json_equal(json_object_get(then, "hash"), json_object_get(what, "hash"));
+    bool text = json_equal(json_object_get(then, "hash"), json_object_get(what, "hash")) &&
+                json_equal(json_object_get(then, "used"), json_object_get(what, "used"));
     mpc_error(&s->cli->sink, "E384", "%s holds %s; take another --out", s->folder.data,
               text ? "a sweep over other values, or with other options" : "a sweep of another text of the model");
     return true;

@@ -46,7 +46,8 @@ static uint32_t read_file(file_opener *o, const char *path, const char *real, mp
     struct stat info;
     bool known = stat(path, &info) == 0, is_file = known && S_ISREG(info.st_mode);
     if (known && !is_file && !S_ISDIR(info.st_mode)) mpc_str_printf(why, "%s is a pipe or a device, not a file", path);
-    if (is_file && info.st_size > LARGEST) mpc_str_printf(why, "%s is larger than 64 MiB: this is no file of blocks", path);
+    if (is_file && info.st_size > LARGEST)
+        mpc_str_printf(why, "%s is larger than 64 MiB: this is no file of blocks", path);
     if (why->length) return 0;
     char *text;
     size_t length;
@@ -164,7 +165,8 @@ void mpc_compare_used_files(const mpc_session *s) {
         hash_file(s, id, hash);
         const char *before = hash_of_run(json_object_get(run, "used"), mpc_model_used_copy(s->model, i));
         if (before && strcmp(before, hash) != 0)
-            mpc_warn(s->sink, "W174", (mpc_span){0}, "%s has changed since the run was made; %sresolved.mpg uses what it was then",
+            mpc_warn(s->sink, "W174", (mpc_span){0},
+                     "%s has changed since the run was made; %sresolved.mpg uses what it was then",
                      mpc_sources_name(s->sources, id), mpc_str_cstr(&folder));
     }
     mpc_str_free(&folder);

@@ -1,7 +1,8 @@
 /* Files that use each other. Every file is a scope of its own: a name means what it means in the file where it is
  * written, so a block finds its own file's helpers wherever it is called from, and a file's private names never meet
  * another's. Only blocks and constants travel, and only those that the file declares itself; its model and sections
- * stay behind. Each file is read once, whoever uses it: files are the same when they have the same id in the sources. */
+ * stay behind. Each file is read once, whoever uses it: files are the same when they have the same id in the sources.
+ */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -83,8 +84,7 @@ static void declare(mpc_model *m, const fe_ast *item, bool is_block) {
 }
 
 static void declare_model(mpc_model *m, fe_ast *item) {
-    if (m->item)
-        fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
+    if (m->item) fe_error(&m->diag, "E049", item->name_span, "a file has one model; `%s` is the second", item->text);
     m->item = item;
 }
 
@@ -229,7 +229,8 @@ static uint32_t open_used(mpc_model *m, uint32_t user, const fe_ast *use, const 
     else mpc_str_append(&why, "there are no other files here");
     if (!id && !m->diag.no_memory) {
         fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E060", use->name_span, "%s", mpc_str_cstr(&why));
-        if (!is_std(use->text)) fe_help(&r, "the name is relative to the file that says it; std/ holds mpc's own files");
+        if (!is_std(use->text))
+            fe_help(&r, "the name is relative to the file that says it; std/ holds mpc's own files");
         fe_send(&r);
     }
     mpc_str_free(&why);
@@ -271,8 +272,8 @@ static uint32_t find_file(mpc_model *m, uint32_t user, const fe_ast *use) {
     }
     if (!id) return 0;
     if (m->files.count >= MOST_FILES || depth_of(m, user) >= DEEPEST_USE) {
-        fe_error(&m->diag, "E061", use->name_span, "a model is made of %d files at most, which use each other %d deep at most",
-                 MOST_FILES, DEEPEST_USE);
+        fe_error(&m->diag, "E061", use->name_span,
+                 "a model is made of %d files at most, which use each other %d deep at most", MOST_FILES, DEEPEST_USE);
         return 0;
     }
     fe_file file = {.id = id, .use = use, .user = user, .std = std, .copy = copy_name(m, id)};

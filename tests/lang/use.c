@@ -38,15 +38,15 @@ static int64_t columns_of(other_text *files, const mpc_override *o) {
 }
 
 static void names_mean_what_they_mean_where_they_are_written(void) {
-    other_text files[] = {{"m.mpg",
-                           "use tower from \"lib/a.mpg\"\nconst width = 3\nblock part(x) { return linear(x, width) as mine }\n" MODEL(
-                               "part(x)) + mean(tower(x)"),
-                           0},
-                          {"lib/a.mpg",
-                           "use part from \"b.mpg\"\nconst width = 5\nblock tower(x) { return part(linear(x, width) as wide) }\n",
-                           0},
-                          {"lib/b.mpg", "const width = 7\nblock part(x) { return linear(x, width) as inner }\n", 0},
-                          {0}};
+    other_text files[] = {
+        {"m.mpg",
+         "use tower from \"lib/a.mpg\"\nconst width = 3\nblock part(x) { return linear(x, width) as mine }\n" MODEL(
+             "part(x)) + mean(tower(x)"),
+         0},
+        {"lib/a.mpg",
+         "use part from \"b.mpg\"\nconst width = 5\nblock tower(x) { return part(linear(x, width) as wide) }\n", 0},
+        {"lib/b.mpg", "const width = 7\nblock part(x) { return linear(x, width) as inner }\n", 0},
+        {0}};
     check_states(files, NULL,
                  "part.mine.weight! part.mine.bias! tower.wide.weight! tower.wide.bias! tower.part.inner.weight! "
                  "tower.part.inner.bias!");
@@ -56,7 +56,9 @@ static void a_file_without_names_brings_all_it_declares(void) {
     other_text files[] = {
         {"m.mpg", "use \"a.mpg\"\n" MODEL("tower(linear(x, width) as first)"), 0},
         {"a.mpg", "use part from \"b.mpg\"\nconst width = 5\nblock tower(x) { return part(x) }\n", 0},
-        {"b.mpg", "block part(x) { return linear(x, 2) }\nmodel other(x: f32[batch, 1]) { loss l = x }\ntrain { batch = 9 }\n", 0},
+        {"b.mpg",
+         "block part(x) { return linear(x, 2) }\nmodel other(x: f32[batch, 1]) { loss l = x }\ntrain { batch = 9 }\n",
+         0},
         {0}};
     check_states(files, NULL, "first.weight! first.bias! tower.part.linear.weight! tower.part.linear.bias!");
     session s;
@@ -66,12 +68,14 @@ static void a_file_without_names_brings_all_it_declares(void) {
 }
 
 static void the_command_line_reaches_constants_that_the_model_sees(void) {
-    other_text files[] = {{"m.mpg", "use tower, width from \"a.mpg\"\nconst depth = 2\n" MODEL("tower(x)"), 0},
-                          {"a.mpg", "const width = 2 * half\nconst half = 3\nblock tower(x) { return linear(x, width) }\n", 0},
-                          {0}};
+    other_text files[] = {
+        {"m.mpg", "use tower, width from \"a.mpg\"\nconst depth = 2\n" MODEL("tower(x)"), 0},
+        {"a.mpg", "const width = 2 * half\nconst half = 3\nblock tower(x) { return linear(x, width) }\n", 0},
+        {0}};
     CHECK(columns_of(files, NULL) == 6);
     CHECK(columns_of(files, &(mpc_override){true, "width", "8", false}) == 8);
-    CHECK(columns_of(files, &(mpc_override){true, "width", "half + 1", false}) == 4); /* read where the constant stands */
+    CHECK(columns_of(files, &(mpc_override){true, "width", "half + 1", false}) ==
+          4); /* read where the constant stands */
     session s;
     open_texts(&s, files, &(mpc_override){true, "half", "1", false}, 1);
     CHECK(!s.model && mpc_diag_list_count(s.diags) > 0 && strcmp(mpc_diag_list_get(s.diags, 0)->code, "E302") == 0);
@@ -83,7 +87,8 @@ static void copies_stand_for_what_was_used(void) {
     const mpc_override width = {true, "width", "half + 2", false};
     other_text files[] = {
         {"m.mpg", "use tower, width from \"lib/a.mpg\"\nuse \"b.mpg\"\n" MODEL("other(tower(x))"), 0},
-        {"lib/a.mpg", "use \"../x/b.mpg\"\nconst width = 6\nconst half = 3\nblock tower(x) { return inner(linear(x, width)) }\n", 0},
+        {"lib/a.mpg",
+         "use \"../x/b.mpg\"\nconst width = 6\nconst half = 3\nblock tower(x) { return inner(linear(x, width)) }\n", 0},
         {"lib/../x/b.mpg", "block inner(x) { return relu(x) }\n", 0},
         {"b.mpg", "block other(x) { return linear(x, 3) }\n", 0},
         {0}};
@@ -118,14 +123,17 @@ static refusal REFUSALS[] = {
     {"a circle",
      "E061",
      "b.mpg:2:5",
-     {{"m.mpg", "use \"a.mpg\"\n" MODEL("x"), 0},
-      {"a.mpg", "use \"b.mpg\"\n", 0},
-      {"b.mpg", "\nuse \"a.mpg\"\n", 0}}},
-    {"no such name", "E062", "m.mpg:1:5", {{"m.mpg", "use b from \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "const a = 1\n", 0}}},
+     {{"m.mpg", "use \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "use \"b.mpg\"\n", 0}, {"b.mpg", "\nuse \"a.mpg\"\n", 0}}},
+    {"no such name",
+     "E062",
+     "m.mpg:1:5",
+     {{"m.mpg", "use b from \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "const a = 1\n", 0}}},
     {"a name that the file only uses",
      "E062",
      "m.mpg:1:5",
-     {{"m.mpg", "use b from \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "use b from \"b.mpg\"\n", 0}, {"b.mpg", "const b = 1\n", 0}}},
+     {{"m.mpg", "use b from \"a.mpg\"\n" MODEL("x"), 0},
+      {"a.mpg", "use b from \"b.mpg\"\n", 0},
+      {"b.mpg", "const b = 1\n", 0}}},
     {"one name from two files",
      "E049",
      "m.mpg:2:5",
@@ -135,9 +143,13 @@ static refusal REFUSALS[] = {
     {"a name that is there",
      "E049",
      "m.mpg:1:5",
-     {{"m.mpg", "use t from \"a.mpg\"\nblock t(x) { return x }\n" MODEL("t(x)"), 0}, {"a.mpg", "block t(x) { return x }\n", 0}}},
+     {{"m.mpg", "use t from \"a.mpg\"\nblock t(x) { return x }\n" MODEL("t(x)"), 0},
+      {"a.mpg", "block t(x) { return x }\n", 0}}},
     {"a model of another file", "E049", "m.mpg:1:1", {{"m.mpg", "use \"a.mpg\"\n", 0}, {"a.mpg", MODEL("x"), 0}}},
-    {"a mistake in the other file", "E010", "a.mpg:1:21", {{"m.mpg", "use \"a.mpg\"\n" MODEL("t(x)"), 0}, {"a.mpg", "block t(x) { return tt(x) }\n", 0}}},
+    {"a mistake in the other file",
+     "E010",
+     "a.mpg:1:21",
+     {{"m.mpg", "use \"a.mpg\"\n" MODEL("t(x)"), 0}, {"a.mpg", "block t(x) { return tt(x) }\n", 0}}},
     {"no text", "E003", "a.mpg:1:3", {{"m.mpg", "use \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "# \xff\n", 0}}},
 };
 
