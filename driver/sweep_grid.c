@@ -1,7 +1,7 @@
 /* From --over KEY=V1,V2 to the list of runs: all combinations, the last key's values changing first, or --random N of
  * them. Values are the file's own grammar, so only commas outside brackets and quotes separate. */
 #include <ctype.h>
-#include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,10 +11,13 @@
 
 enum { MOST_RUNS = 10000, MOST_COMBINATIONS = 1000000 };
 
-static int usage(const char *format, const char *a, const char *b) {
+__attribute__((format(printf, 1, 2))) static int usage(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
     fputs("mpc sweep: ", stderr);
-    fprintf(stderr, format, a, b); /* NOLINT: formats of this file */
+    vfprintf(stderr, format, args);
     fputc('\n', stderr);
+    va_end(args);
     return MPC_EXIT_USAGE;
 }
 
@@ -50,7 +53,7 @@ static int read_values(mpc_sweep *s, mpc_sweep_key *k, const char *p) {
         const char *end = end_of_value(p);
         if (!add_value(s, k, p, end)) return out_of_memory(s);
         const char *value = k->values.data[k->values.count - 1];
-        if (!*value) return usage("--over %s has an empty value%s", k->text, "");
+        if (!*value) return usage("--over %s has an empty value", k->text);
         for (size_t i = 0; i + 1 < k->values.count; i++)
             if (strcmp(k->values.data[i], value) == 0) return usage("--over %s says %s twice", k->text, value);
         if (!*end) return MPC_EXIT_DONE;
@@ -78,10 +81,10 @@ static int check_key(const mpc_sweep *s, const mpc_sweep_key *k) {
     const mpc_options *o = s->cli->options;
     const char *key = strcmp(k->key, "steps") == 0 ? "length" : k->key;
     if (says(&o->consts, key) || says(&o->set, key) || says(&o->shorthand, key))
-        return usage("`%s` is given by --over and by another option: leave one out%s", k->key, "");
+        return usage("`%s` is given by --over and by another option: leave one out", k->key);
     for (const mpc_sweep_key *other = s->keys; other < k; other++)
         if (strcmp(other->key, k->key) == 0)
-            return usage("--over gives `%s` twice: list all its values in one%s", k->key, "");
+            return usage("--over gives `%s` twice: list all its values in one", k->key);
     return MPC_EXIT_DONE;
 }
 
@@ -142,9 +145,9 @@ static int make_runs(mpc_sweep *s) {
     uint32_t all = count_combinations(s);
     int64_t random = s->cli->options->random;
     s->run_count = random > 0 && (uint64_t)random < all ? (uint32_t)random : all;
-    if (all == 0 || s->run_count > MOST_RUNS)
-        return usage("these are more than %s combinations%s", all == 0 ? "1000000" : "10000",
-                     all == 0 ? "" : "; --random N takes N of them");
+    if (all == 0) return usage("these are more than %d combinations", (int)MOST_COMBINATIONS);
+    if (s->run_count > MOST_RUNS)
+        return usage("these are %u runs, more than %d; --random N takes N of them", s->run_count, (int)MOST_RUNS);
     bool *chosen = mpc_alloc(all * sizeof *chosen);
     if (!chosen) return out_of_memory(s);
     memset(chosen, s->run_count == all, all * sizeof *chosen);

@@ -16,8 +16,6 @@
 #include "driver/progress.h"
 #include "driver/sweep.h"
 
-extern char **environ;
-
 /* ---- one process ---- */
 
 static int spawn(const char *say, char *const *words, pid_t *pid) {
