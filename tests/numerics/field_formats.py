@@ -1,5 +1,6 @@
 """Field cases of number formats, as a user meets them: tf32 is what one asks for, never what one gets (FC-106). Only a GPU has
-it; other devices compute such products in f32."""
+it; other devices compute such products in f32. And casts are to the nearest even, folded or run (FC-099, FC-101)."""
+import math
 import os
 import random
 import sys
@@ -36,7 +37,26 @@ def fc106_the_error_of_a_product_is_the_format_s():
             check(least <= relative(got, exact) <= most, precision, relative(got, exact))
 
 
+ROUNDED = {"bf16": [(0.2691408770292272, 0.26953125), (3.14, 3.140625), (1e-8, 1.00117177e-08), (1.00390625, 1.0), (1.01171875, 1.015625)],
+           "f16": [(65504, 65504), (65519.996, 65504), (65520, math.inf), (65536, math.inf), (2.0 ** -24, 2.0 ** -24), (2.0 ** -25, 0), (2.98e-8, 0),
+                   (3e-8, 2.0 ** -24)]}
+
+
+def fc099_fc101_folded_casts_are_those_that_run():
+    """The first column of each pair is a literal, whose cast is folded, the second comes from the data."""
+    for fmt, pairs in ROUNDED.items():
+        n = len(pairs)
+        literals = ", ".join(f"cast(cast(ones([1]) * {x:.17g}, {fmt}), f32)" for x, _ in pairs)
+        body = ["b = param([1], init = zeros)", f"c = concat([{literals}])", f"y = cast(cast(x, {fmt}), f32)", "loss l = mean(b) * mean(x)",
+                f"output y = concat([y, where(x == x, expand(reshape(c, [1, {n}]), [batch, {n}]), x)])"]
+        with Case([("x", "f32", len(pairs))], body, [repr(x) for x, _ in pairs]) as c:
+            got = c.values("f32", *STILL)
+            for (x, want), ran, folded in zip(pairs, got, got[len(pairs):]):
+                check(ran == folded and (ran == want or abs(ran / want - 1) < 1e-6), fmt, x, want, ran, folded)
+
+
 if __name__ == "__main__":
+    fc099_fc101_folded_casts_are_those_that_run()
     fc106_the_identity_keeps_values_unless_tf32_is_asked_for()
     fc106_the_error_of_a_product_is_the_format_s()
     finish()
