@@ -49,6 +49,15 @@ def fc055_gradients_that_f16_flushes():
         train = ["precision = f16", f"loss_scale = static(scale = {scale})", "optimizer = sgd(lr = 1)", "length = 1 steps"]
         with Case(body, train) as c:
             check(abs(c.train()[0]["grad_norm"] - want) < 1e-6 * want + 1e-30, scale)  # the log has 7 digits
+    seen = {}  # `mpc profile` counts what became 0, by value
+    for scale in (1, 65536):
+        train = ["precision = f16", f"loss_scale = static(scale = {scale})", "optimizer = sgd(lr = 1)", "length = 1 steps"]
+        with Case(body, train) as c:
+            c.mpc("profile", "case.mpg", "--precision", "f16", "--solver", "list", "--steps", "1", "-o", "seen.txt")
+            rows = [line.split("\t") for line in c.get("seen.txt").decode().splitlines()]
+            at = {name: i for i, name in enumerate(rows[1])}
+            seen[scale] = {r[0]: int(r[at["zeros"]]) for r in rows[2:]}
+    check(seen[1]["d.w"] == 1 and seen[65536]["d.w"] == 0, {k: v for k, v in seen[1].items() if k[:2] == "d."}, seen[65536])
     with Case(body, ["precision = f16", "optimizer = sgd(lr = 1)", "length = 1 steps"]) as c:  # the default has a scale
         step = c.train()[0]
         check(step["scale"] == 65536 and abs(step["grad_norm"] * 2 ** 25 - 1) < 1e-6, step)
