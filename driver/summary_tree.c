@@ -109,20 +109,50 @@ static double products_of(const mpc_graph *decided, mpc_node_id id) {
     return z.batch * z.extent[0] * z.extent[1] * z.extent[2];
 }
 
-/* An op of the graph as written: a row when it multiplies. */
-static bool add_op(mpc_summary *s, const char *name) {
-    mpc_node_id id;
-    double products = mpc_map_get(s->planned, name, &id) ? products_of(s->decided, id) : 0;
-    if (!(products > 0)) return true;
-    s->forward += products;
-    uint32_t row = row_of(s, name);
-    if (row == MPC_NONE) return false;
-    for (; row != MPC_NONE; row = s->rows.data[row].parent) s->rows.data[row].products += products;
-    return true;
-}
-
 static bool is_parameter(const mpc_graph *g, const mpc_node *n) {
     return n->op == MPC_OP_state && strcmp(mpc_attr_str(g, n, "role"), "param") == 0;
+}
+
+/* Inside a layer of several ops they are called after themselves. */
+static bool is_named_after_op(const mpc_graph *g, mpc_node_id id) {
+    const char *name = mpc_value_name(g, g->nodes[id].result_begin), *dot = strrchr(name, '.');
+    const char *last = dot ? dot + 1 : name, *op = mpc_node_op(g, id)->name;
+    size_t n = strlen(op);
+    return strncmp(last, op, n) == 0 && (!last[n] || last[n] == ':');
+}
+
+/* The row of the layer beside the op whose parameter it reads; MPC_NONE: there is none. */
+static uint32_t layer_beside(mpc_summary *s, mpc_node_id id) {
+    const mpc_graph *g = s->parsed;
+    const mpc_node *n = &g->nodes[id];
+    const char *name = mpc_value_name(g, n->result_begin);
+    for (uint32_t i = 0; i < n->operand_count && is_named_after_op(g, id); i++) {
+        const mpc_node *state = mpc_producer(g, mpc_operand(g, n, i));
+        uint32_t row = state && is_parameter(g, state) ? owner_of(s, mpc_attr_str(g, state, "name")) : MPC_NONE;
+        size_t length = row == MPC_NONE ? 0 : strlen(s->rows.data[row].path);
+        bool around = length > 0 && strncmp(name, s->rows.data[row].path, length) == 0 && name[length] == '.';
+        if (length > 0 && !around) return row;
+    }
+    return MPC_NONE;
+}
+
+static uint32_t row_of_op(mpc_summary *s, mpc_node_id id) {
+    uint32_t layer = layer_beside(s, id);
+    return layer != MPC_NONE ? layer : row_of(s, mpc_value_name(s->parsed, s->parsed->nodes[id].result_begin));
+}
+
+/* An op of the graph as written: a row when it multiplies. */
+static bool add_op(mpc_summary *s, mpc_node_id id) {
+    mpc_node_id planned;
+    bool found = mpc_map_get(s->planned, mpc_value_name(s->parsed, s->parsed->nodes[id].result_begin), &planned);
+    double products = found ? products_of(s->decided, planned) : 0;
+    if (!(products > 0)) return true;
+    s->forward += products;
+    uint32_t row = row_of_op(s, id);
+    if (row == MPC_NONE) return false;
+    if (s->rows.data[row].node == MPC_NONE) s->rows.data[row].node = id;
+    for (; row != MPC_NONE; row = s->rows.data[row].parent) s->rows.data[row].products += products;
+    return true;
 }
 
 static bool name_nodes(mpc_map *map, const mpc_graph *g) {
@@ -136,8 +166,7 @@ static bool list_rows(mpc_summary *s) {
     const mpc_graph *g = s->parsed;
     bool ok = name_nodes(s->planned, s->decided);
     for (mpc_node_id i = 0; ok && i < g->node_count; i++)
-        ok = is_parameter(g, &g->nodes[i]) ? add_parameter(s, i)
-                                           : add_op(s, mpc_value_name(g, g->nodes[i].result_begin));
+        ok = is_parameter(g, &g->nodes[i]) ? add_parameter(s, i) : add_op(s, i);
     for (mpc_node_id i = 0; i < s->decided->node_count; i++) s->step += products_of(s->decided, i);
     return ok || out_of_memory(s);
 }
@@ -176,7 +205,7 @@ static void describe_rows(mpc_summary *s, mpc_str *path) {
         const mpc_node *n = &g->nodes[i];
         uint32_t row;
         if (n->op == MPC_OP_state || !mpc_map_get(s->by_path, mpc_value_name(g, n->result_begin), &row)) continue;
-        s->rows.data[row].node = i;
+        if (s->rows.data[row].node == MPC_NONE) s->rows.data[row].node = i;
         s->rows.data[row].shape = mpc_value_type(g, mpc_result(n, 0));
     }
     for (mpc_node_id i = 0; i < g->node_count; i++) {

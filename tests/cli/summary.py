@@ -41,6 +41,7 @@ model conv(x: f32[batch, 4], y: i32[batch]) {
     image = reshape(stack([x, x, x, x], axis = 2), [batch, 4, 4, 1])
     h = relu(conv2d(image, 6, kernel = 3, stride = 2, pad = 1) as stem)
     h = conv2d(h, 6, kernel = 1, groups = 3, bias = false) as mix
+    h = conv2d_transpose(h, 2, kernel = 2, stride = 2) as up
     loss ce = cross_entropy(linear(flatten(h), 3) as head, y)
 }
 """ + DATA
@@ -99,7 +100,10 @@ def a_convolution_counts_as_by_hand():
     check(stem["parameters"] == 9 * 6 + 6 and stem["output"] == [16, 2, 2, 6], stem)
     check(stem["multiply_adds"] == 16 * 2 * 2 * 6 * 9, stem)
     check(mix["parameters"] == 2 * 6 and mix["multiply_adds"] == 16 * 2 * 2 * 6 * 2, mix)
-    forward = stem["multiply_adds"] + mix["multiply_adds"] + head["multiply_adds"]
+    up = row(report, "up")
+    check(up["parameters"] == 2 * 2 * 6 * 2 + 2 and up["multiply_adds"] == 16 * 2 * 2 * 6 * 2 * 4, up)
+    check(up["output"] == [16, 4, 4, 2] and up["op"] == "conv2d_grad_input", up)
+    forward = sum(r["multiply_adds"] for r in (stem, mix, up, head))
     check(report["totals"]["multiply_adds_forward"] == forward)
     check(report["totals"]["multiply_adds_step"] == 3 * forward - stem["multiply_adds"], report["totals"])
 
