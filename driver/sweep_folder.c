@@ -39,8 +39,9 @@ static json_t *describe(mpc_sweep *s) {
     bool ok = mpc_sweep_common_words(s, false, &words);
     char hash[24];
     snprintf(hash, sizeof hash, "%016" PRIx64, mpc_hash_bytes(s->session->text, s->session->text_length));
-    json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
-                             texts_json(&o->over), "arguments", texts_json(&words), "random", (json_int_t)o->random);
+    json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
+                             texts_json(&o->over), "arguments", texts_json(&words), "random", (json_int_t)o->random,
+                             "seed", (json_int_t)(o->has_seed ? o->seed : 0));
     json_object_set_new(what, "used", mpc_used_files_json(s->session));
     mpc_array_free(&words);
     if (ok) return what;

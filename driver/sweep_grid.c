@@ -80,7 +80,8 @@ static bool says(const mpc_text_list *list, const char *key) {
 static int check_key(const mpc_sweep *s, const mpc_sweep_key *k) {
     const mpc_options *o = s->cli->options;
     const char *key = strcmp(k->key, "steps") == 0 ? "length" : k->key;
-    if (says(&o->consts, key) || says(&o->set, key) || says(&o->shorthand, key))
+    bool draws = strcmp(key, "seed") == 0 && o->random > 0; /* --seed is that of the drawing then */
+    if (says(&o->consts, key) || says(&o->set, key) || (says(&o->shorthand, key) && !draws))
         return usage("`%s` is given by --over and by another option: leave one out", k->key);
     for (const mpc_sweep_key *other = s->keys; other < k; other++)
         if (strcmp(other->key, k->key) == 0)

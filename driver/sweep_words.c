@@ -6,15 +6,25 @@
 #include "base/array.h"
 #include "driver/sweep.h"
 
+static bool is_over_seed(const mpc_sweep *s) {
+    for (uint32_t k = 0; k < s->key_count; k++)
+        if (strcmp(s->keys[k].key, "seed") == 0) return true;
+    return false;
+}
+
+static bool is_name(const char *name, size_t length, const char *option) {
+    return strlen(option) == length && memcmp(option, name, length) == 0;
+}
+
 /* Options with a value that runs don't get. */
-static bool is_own(const char *name, size_t length, bool resumes) {
+static bool is_own(const mpc_sweep *s, const char *name, size_t length, bool resumes) {
     static const char *const own[] = {"--over", "--jobs", "--random", "--out", "-o", "--threads"};
     static const char *const begin[] = {"--init", "--rename", "--allow-missing"}; /* a resumed run has begun */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strlen(own[i]) == length && memcmp(own[i], name, length) == 0) return true;
+        if (is_name(name, length, own[i])) return true;
     for (size_t i = 0; resumes && i < sizeof begin / sizeof *begin; i++)
-        if (strlen(begin[i]) == length && memcmp(begin[i], name, length) == 0) return true;
-    return false;
+        if (is_name(name, length, begin[i])) return true;
+    return is_over_seed(s) && is_name(name, length, "--seed");
 }
 
 bool mpc_sweep_common_words(mpc_sweep *s, bool resumes, mpc_text_list *out) {
@@ -22,7 +32,7 @@ bool mpc_sweep_common_words(mpc_sweep *s, bool resumes, mpc_text_list *out) {
     for (int i = 0; i < s->cli->argc; i++) {
         size_t length = strcspn(argv[i], "=");
         if (argv[i] == s->cli->options->file || strcmp(argv[i], "--") == 0 || strcmp(argv[i], "--json") == 0) continue;
-        if (is_own(argv[i], length, resumes)) {
+        if (is_own(s, argv[i], length, resumes)) {
             i += argv[i][length] != '=';
             continue;
         }

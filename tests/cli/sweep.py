@@ -115,6 +115,8 @@ def random_combinations_are_distinct_and_repeatable():
             r = f.mpc("sweep", "tiny.mpg", *over, "--seed", seed, "--out", folder, "--json")
             check(len(r.out.splitlines()) == 3 and all(json.loads(line)["status"] == 0 for line in r.out.splitlines()), r.out)
             chosen.append([tuple(v["overrides"].values()) for _, v in sorted(by_run(f, folder).items())])
+        r = f.mpc("sweep", "tiny.mpg", "--over", "seed=1,2,3,4", "--random", "2", "--seed", "9", "--steps", "1", "--out", "e")
+        check(sorted(by_run(f, "e")) == ["001", "002"] and "seed 9" not in f.get("e", "001.txt").decode(), r.err)
         check(chosen[0] == chosen[1] != chosen[2] and len(set(chosen[0])) == 3, chosen)
 
 
