@@ -38,11 +38,18 @@ typedef struct mpc_pack { /* a panel of `width` lanes (the last ones 0 when fewe
     int64_t lanes, width, k;
 } mpc_pack;
 
+typedef struct mpc_row_sum { /* c[n] = sum_k a[k * a_step] b[k * b_row + n], k in order */
+    const float *a, *b;
+    int64_t a_step, b_row, k, n;
+    float *c;
+} mpc_row_sum;
+
 typedef struct mpc_gemm_isa {
     const char *name;
     int rows, columns; /* of the wide register tile; the narrow one has half the columns */
     void (*wide)(const mpc_micro *tile);
     void (*narrow)(const mpc_micro *tile);
+    void (*row)(const mpc_row_sum *row);
     void (*pack)(const mpc_pack *panel, float *to);
     void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n); /* contiguous, exact */
     void (*relu)(mpc_format format, void *data, int64_t n); /* f32, bf16, f16, contiguous, in place; NaN stays */

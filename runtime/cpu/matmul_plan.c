@@ -145,7 +145,8 @@ static bool widening_pays(const mpc_plan_env *env, const mpc_matmul *mm) {
 mpc_plan *mpc_matmul_plan(const mpc_plan_env *env, const mpc_launch *launch) {
     const mpc_matmul *mm = &launch->matmul;
     if (!mpc_accumulator_is_f32(env, launch, mm->acc) || !formats_are_known(env, launch)) return NULL;
-    mpc_plan *plan = mm->m * mm->n * mm->k > library_pays(mm) ? mpc_matmul_plan_onednn(env, mm) : NULL;
+    mpc_plan *plan = mpc_matmul_plan_thin(env, mm);
+    if (!plan && mm->m * mm->n * mm->k > library_pays(mm)) plan = mpc_matmul_plan_onednn(env, mm);
     if (!plan && widening_pays(env, mm)) plan = mpc_matmul_plan_widened(env, mm, plan_direct);
     return plan ? plan : plan_own(env, mm);
 }

@@ -60,6 +60,8 @@ mpc_plan *mpc_matmul_plan_onednn(const mpc_plan_env *env, const mpc_matmul *mm);
  * memory. */
 typedef mpc_plan *(*mpc_inner_plan)(const mpc_plan_env *env, const mpc_matmul *mm);
 mpc_plan *mpc_matmul_plan_widened(const mpc_plan_env *env, const mpc_matmul *mm, mpc_inner_plan make_inner);
+/* Row by row, for results whose writing is what takes the time. NULL: this one isn't such, or out of memory. */
+mpc_plan *mpc_matmul_plan_thin(const mpc_plan_env *env, const mpc_matmul *mm);
 mpc_plan *mpc_conv_plan_onednn(const mpc_plan_env *env, const mpc_conv *conv);
 
 static inline void *mpc_resolve(const mpc_binding *b, mpc_pointer p) { return b->buffers[p.buffer] + p.byte_offset; }
