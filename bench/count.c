@@ -1,6 +1,7 @@
-/* Counts the instructions of one step, by letting a child process take it one instruction at a time. The child is a fork of the prepared session, so two counts
- * start from the same memory at the same addresses and are equal to the last instruction. What a newcomer would get wrong: a count says how much a plan makes the
- * processor do, not how long that takes; one tile instruction multiplies as much as hundreds of others. */
+/* Counts the instructions of one step, by letting a child process take it one instruction at a time. The child is a
+ * fork of the prepared session, so two counts start from the same memory at the same addresses and are equal to the
+ * last instruction. What a newcomer would get wrong: a count says how much a plan makes the processor do, not how long
+ * that takes; one tile instruction multiplies as much as hundreds of others. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,7 +13,8 @@
 
 #include "bench/bench.h"
 
-/* Each instruction hands the processor from one process to the other and back, which on one and the same takes a fraction of the time. */
+/* Each instruction hands the processor from one process to the other and back, which on one and the same takes a
+ * fraction of the time. */
 static void stay_here(void) {
     cpu_set_t here;
     CPU_ZERO(&here);
@@ -53,7 +55,8 @@ long long bench_count_step(mpc_exec *e) {
     if (child == 0) take_step(e);
     long long count = child > 0 ? count_to_stop(child) : -1;
     if (child > 0) kill(child, SIGKILL);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
     if (restore) sched_setaffinity(0, sizeof before, &before);
     return count;
 }
