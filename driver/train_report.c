@@ -30,9 +30,10 @@ bool mpc_report_run(mpc_trainer *t) {
     char count[32];
     mpc_grouped_text(elements, count);
     double bytes = memory_bytes(t);
-    fprintf(stderr, "%s: %s parameters, %s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
-            t->train->precision, mpc_device_name(s->device), bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed,
-            t->folder.path.data);
+    bool three = strcmp(t->train->also, "none") != 0;
+    fprintf(stderr, "%s: %s parameters, %s%s%s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
+            t->train->precision, three ? " and " : "", three ? t->train->also : "", mpc_device_name(s->device),
+            bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed, t->folder.path.data);
     if (t->cursor.step > 0) {
         fprintf(stderr, "going on after step %" PRIu64 "\n", t->cursor.step);
         return true; /* the log has its first line already */

@@ -80,7 +80,7 @@ def devices_agree_and_a_run_remembers():
         losses = {}
         for device in ("ref", "cpu"):
             r = f.mpc("train", "m.mpg", *THREE, "--out", device, device=device)
-            check("note[W156]" in r.err, r.err)
+            check("note[W156]" in r.err and f", f16 and bf16 on {device}, " in r.err, r.err)
             losses[device] = [s["loss"] for s in f.log(device) if s["type"] == "step"]
             assignment = f.get(device, "assignment.txt").decode()
             check(" f16" in assignment and "bf16" in assignment)
