@@ -39,6 +39,7 @@ typedef struct fe_name { /* what a name means in one file */
     uint32_t index; /* of the constant or block */
     mpc_span from;  /* the declaration, or the words of the `use` that brings it */
     bool whole;     /* brought with everything of its file */
+    uint32_t before; /* index + 1 of another one of the same spelling; 0: there is none */
 } fe_name;
 
 /* One key of a section, with where its value came from. */
@@ -80,6 +81,7 @@ struct mpc_model {
     const mpc_other_files *others; /* while it is loaded; NULL: there are none */
     MPC_ARRAY(fe_file) files;
     MPC_ARRAY(fe_name) names;
+    MPC_ARRAY(uint32_t) latest; /* by symbol: index + 1 of the last name of that spelling */
     MPC_ARRAY(fe_const) consts; /* of all files */
     MPC_ARRAY(fe_block) blocks;
     MPC_ARRAY(fe_setting) train;

@@ -123,32 +123,38 @@ static void read_statements(mpc_model *m) {
 
 /* --- what nothing reads --- */
 
-static bool read_somewhere(const mpc_model *m, mpc_sym sym) {
-    for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (i->kind != AST_USE && fe_ast_mentions(i, sym)) return true;
-    return false;
+/* `read` by symbol, for the symbols that are names of something. */
+static void mark_read(const mpc_model *m, const fe_ast *at, bool *read) {
+    if (!at) return;
+    if (at->kind == AST_NAME && at->sym < m->latest.count) read[at->sym] = true;
+    for (int i = 0; i < 3; i++) mark_read(m, at->kid[i], read);
+    for (const fe_ast *k = at->kind == AST_ASSIGN ? NULL : at->list.first; k; k = k->next) mark_read(m, k, read);
+    for (const fe_ast *k = at->other.first; k; k = k->next) mark_read(m, k, read);
 }
 
-static void warn_unused_file(mpc_model *m, const fe_ast *use) {
+static void warn_unused_file(mpc_model *m, const fe_ast *use, const bool *read) {
     for (size_t i = 0; i < m->names.count; i++) {
         const fe_name *n = &m->names.data[i];
-        if (n->whole && n->from.file == m->file && n->from.begin == use->name_span.begin && read_somewhere(m, n->sym))
-            return;
+        if (n->whole && n->from.file == m->file && n->from.begin == use->name_span.begin && read[n->sym]) return;
     }
     fe_warning(&m->diag, "W103", use->name_span, "nothing of %s is used here", use->text);
 }
 
 /* In the model's own file: what others declare may be there for others, and a constant of theirs for --const. */
 static void warn_unused(mpc_model *m) {
-    for (size_t i = 0; i < m->names.count; i++) {
+    bool *read = mpc_arena_alloc(m->arena, (m->latest.count + 1) * sizeof *read);
+    if (!read) m->diag.no_memory = true;
+    for (const fe_ast *i = read ? m->items.first : NULL; i; i = i->next)
+        if (i->kind != AST_USE) mark_read(m, i, read);
+    for (size_t i = 0; read && i < m->names.count; i++) {
         const fe_name *n = &m->names.data[i];
         bool brought = n->from.file == m->file && !n->is_block && m->consts.data[n->index].item->span.file != m->file;
-        if (n->file != m->file || n->whole || brought || read_somewhere(m, n->sym)) continue;
+        if (n->file != m->file || n->whole || brought || read[n->sym]) continue;
         fe_warning(&m->diag, "W103", n->from, "the %s `%s` is never used", n->is_block ? "block" : "constant",
                    mpc_sym_text(m->ctx, n->sym));
     }
-    for (const fe_ast *i = m->items.first; i; i = i->next)
-        if (i->kind == AST_USE && !i->list.count) warn_unused_file(m, i);
+    for (const fe_ast *i = read ? m->items.first : NULL; i; i = i->next)
+        if (i->kind == AST_USE && !i->list.count) warn_unused_file(m, i, read);
 }
 
 /* --- load --- */
@@ -197,11 +203,9 @@ mpc_model *mpc_model_load_using(mpc_context *ctx, uint32_t file, const mpc_other
     if (!m->diag.errors && !m->diag.no_memory) read_sections(m);
     m->overrides = NULL;
     m->others = NULL;
+    if (!m->diag.errors && !m->diag.no_memory) warn_unused(m);
     if (m->diag.no_memory) fe_no_memory(&m->diag);
-    if (!m->diag.errors && !m->diag.no_memory) {
-        warn_unused(m);
-        return m;
-    }
+    if (!m->diag.errors) return m;
     mpc_model_destroy(m);
     return NULL;
 }
@@ -210,6 +214,7 @@ void mpc_model_destroy(mpc_model *m) {
     if (!m) return;
     mpc_array_free(&m->files);
     mpc_array_free(&m->names);
+    mpc_array_free(&m->latest);
     mpc_array_free(&m->consts);
     mpc_array_free(&m->blocks);
     mpc_array_free(&m->train);

@@ -25,11 +25,24 @@ bool fe_sees(const mpc_model *m, const fe_ast *at, const fe_name *name) {
     return name->file == at->span.file || name->file == scope_of(m, at->span.file);
 }
 
+/* The last name of a spelling; the others follow by `before`. */
+static const fe_name *first_of(const mpc_model *m, mpc_sym sym) {
+    return sym < m->latest.count && m->latest.data[sym] ? &m->names.data[m->latest.data[sym] - 1] : NULL;
+}
+
+static const fe_name *next_of(const mpc_model *m, const fe_name *n) {
+    return n->before ? &m->names.data[n->before - 1] : NULL;
+}
+
 static const fe_name *find_name(const mpc_model *m, const fe_ast *at, bool is_block) {
-    for (size_t i = 0; i < m->names.count; i++) {
-        const fe_name *n = &m->names.data[i];
-        if (n->sym == at->sym && n->is_block == is_block && fe_sees(m, at, n)) return n;
-    }
+    for (const fe_name *n = first_of(m, at->sym); n; n = next_of(m, n))
+        if (n->is_block == is_block && fe_sees(m, at, n)) return n;
+    return NULL;
+}
+
+static const fe_name *find_in_file(const mpc_model *m, uint32_t file, mpc_sym sym, bool is_block) {
+    for (const fe_name *n = first_of(m, sym); n; n = next_of(m, n))
+        if (n->is_block == is_block && n->file == file) return n;
     return NULL;
 }
 
@@ -44,12 +57,8 @@ fe_block *fe_find_block(mpc_model *m, const fe_ast *name) {
 }
 
 fe_const *fe_const_named(const mpc_model *m, const char *name) {
-    for (size_t i = 0; i < m->names.count; i++) {
-        const fe_name *n = &m->names.data[i];
-        if (n->file == m->file && !n->is_block && strcmp(mpc_sym_text(m->ctx, n->sym), name) == 0)
-            return &m->consts.data[n->index];
-    }
-    return NULL;
+    const fe_name *n = find_in_file(m, m->file, mpc_intern(m->ctx, name), false);
+    return n ? &m->consts.data[n->index] : NULL;
 }
 
 /* --- declarations of one file --- */
@@ -68,7 +77,12 @@ static const fe_ast *find_item(const fe_list *items, const fe_ast *until) {
 }
 
 static void add_name(mpc_model *m, fe_name name) {
-    if (!mpc_array_push(&m->names, name)) m->diag.no_memory = true;
+    bool ok = true;
+    while (ok && m->latest.count <= name.sym) ok = mpc_array_push(&m->latest, 0);
+    name.before = ok ? m->latest.data[name.sym] : 0;
+    ok = ok && mpc_array_push(&m->names, name);
+    if (ok) m->latest.data[name.sym] = (uint32_t)m->names.count;
+    else m->diag.no_memory = true;
 }
 
 static void declare(mpc_model *m, const fe_ast *item, bool is_block) {
@@ -89,16 +103,16 @@ static void declare_model(mpc_model *m, fe_ast *item) {
 }
 
 static void declare_items(mpc_model *m, const fe_file *file) {
-    for (fe_ast *i = file->items.first; i; i = i->next) {
-        if (i->kind == AST_USE) continue;
-        const fe_ast *first = find_item(&file->items, i);
-        const char *what = i->kind == AST_CONST   ? "the constant"
-                           : i->kind == AST_BLOCK ? "the block"
-                           : i->kind == AST_MODEL ? "the model"
-                                                  : "the section";
-        if (first) twice(m, i, first->name_span, what);
-        else if (i->kind == AST_CONST || i->kind == AST_BLOCK) declare(m, i, i->kind == AST_BLOCK);
-        else if (i->kind == AST_MODEL && !file->use) declare_model(m, i);
+    for (fe_ast *i = file->items.first; i && m->diag.errors <= FE_MAX_ERRORS; i = i->next) {
+        if (i->kind == AST_CONST || i->kind == AST_BLOCK) {
+            const fe_name *first = find_in_file(m, file->id, i->sym, i->kind == AST_BLOCK);
+            if (first) twice(m, i, first->from, i->kind == AST_BLOCK ? "the block" : "the constant");
+            else declare(m, i, i->kind == AST_BLOCK);
+        } else if (i->kind != AST_USE) {
+            const fe_ast *first = find_item(&file->items, i);
+            if (first) twice(m, i, first->name_span, i->kind == AST_MODEL ? "the model" : "the section");
+            else if (i->kind == AST_MODEL && !file->use) declare_model(m, i);
+        }
     }
 }
 
@@ -142,11 +156,7 @@ static void refuse_second(mpc_model *m, const fe_ast *use, mpc_span from, const 
 }
 
 static void bring(mpc_model *m, const fe_ast *use, mpc_span from, fe_name name) {
-    const fe_name *mine = NULL;
-    for (size_t i = 0; i < m->names.count && !mine; i++) {
-        const fe_name *n = &m->names.data[i];
-        if (n->file == use->span.file && n->sym == name.sym && n->is_block == name.is_block) mine = n;
-    }
+    const fe_name *mine = find_in_file(m, use->span.file, name.sym, name.is_block);
     if (mine && mine->index == name.index) return; /* the same, brought twice */
     if (mine) {
         refuse_second(m, use, from, &name, mine);
