@@ -18,7 +18,8 @@ typedef struct mpc_check {
 
 typedef struct mpc_check_phase {
     const char *name;
-    bool (*run)(mpc_check *c); /* false after diagnostics */
+    bool (*run)(mpc_check *c);           /* false after diagnostics */
+    bool (*applies)(const mpc_check *c); /* NULL: always */
 } mpc_check_phase;
 const mpc_check_phase *mpc_check_phase_at(size_t i); /* NULL behind the last one */
 

@@ -66,6 +66,13 @@ static bool compile(mpc_check *c) {
     return true;
 }
 
+static bool has_init(const mpc_check *c) { return c->cli->options->init != NULL; }
+
+static bool load_init(mpc_check *c) {
+    mpc_str_append(&c->detail, c->cli->options->init);
+    return mpc_init_weights(c->session);
+}
+
 static bool check_values(mpc_check *c) { return mpc_trainer_bind(c->trainer); }
 
 /* ---- where results would go ---- */
@@ -271,9 +278,10 @@ static bool reload(mpc_check *c) {
 }
 
 static const mpc_check_phase PHASES[] = {
-    {"model", read_model},   {"data", open_data},       {"compile", compile},        {"values", check_values},
-    {"folder", make_folder}, {"train", train_once},     {"evaluate", evaluate_once}, {"save", save},
-    {"reload", reload},      {"predict", predict_once},
+    {"model", read_model, NULL},    {"data", open_data, NULL},         {"compile", compile, NULL},
+    {"values", check_values, NULL}, {"init", load_init, has_init},     {"folder", make_folder, NULL},
+    {"train", train_once, NULL},    {"evaluate", evaluate_once, NULL}, {"save", save, NULL},
+    {"reload", reload, NULL},       {"predict", predict_once, NULL},
 };
 
 const mpc_check_phase *mpc_check_phase_at(size_t i) { return i < sizeof PHASES / sizeof *PHASES ? &PHASES[i] : NULL; }

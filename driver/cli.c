@@ -35,7 +35,7 @@ static const mpc_command COMMANDS[] = {
     {"summary", "FILE.mpg", "blocks with shapes, parameters, multiply-adds and formats; --params: every parameter",
      MPC_OPT_MODEL | MPC_OPT_SUMMARY, 1, 1, mpc_cmd_summary},
     {"check", "FILE.mpg", "one batch of every phase at full size, in seconds: data, training, evaluation, saving, prediction",
-     MPC_OPT_MODEL | MPC_OPT_SEED | MPC_OPT_OUT, 1, 1, mpc_cmd_check},
+     MPC_OPT_MODEL | MPC_OPT_SEED | MPC_OPT_OUT | MPC_OPT_CHECK, 1, 1, mpc_cmd_check},
     {"config", "FILE.mpg", "the completed file, each line with its origin", MPC_OPT_MODEL, 1, 1, mpc_cmd_config},
     {"fmt", "FILE.mpg...", "the files in canonical layout; - is standard input to standard output", MPC_OPT_FMT, 1, INT_MAX,
      mpc_cmd_fmt},

@@ -81,6 +81,7 @@ enum {                    /* option groups */
        MPC_OPT_SWEEP = 32768,
        MPC_OPT_FMT = 65536,
        MPC_OPT_EVAL = 131072,
+       MPC_OPT_CHECK = 262144,
 };
 
 const mpc_command *mpc_command_find(const char *name);

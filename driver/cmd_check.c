@@ -55,6 +55,7 @@ static int run_phases(mpc_check *c) {
     double begin = mpc_now();
     print_head(c);
     for (size_t i = 0; (phase = mpc_check_phase_at(i)) != NULL; i++) {
+        if (phase->applies && !phase->applies(c)) continue;
         if (!run_phase(c, phase)) {
             fprintf(stderr, "mpc check: the phase `%s` failed\n", phase->name);
             return MPC_EXIT_FAILED;

@@ -162,6 +162,7 @@ static void print_run(const mpc_sweep *s, const mpc_sweep_run *run, const char *
 
 static void print_table(const mpc_sweep *s, const ranked *list, uint32_t count) {
     const char *monitor = common_monitor(list, count);
+    if (count == 0) return;
     printf("%-4s", "run");
     for (uint32_t k = 0; k < s->key_count; k++) printf("  %-*s", width_of(s, k), s->keys[k].key);
     printf("  %s  %9s  test.%s  seconds\n", monitor, "best step", figure_of(monitor));

@@ -93,6 +93,17 @@ def a_first_loss_that_is_not_finite_is_found():
         fails_in(f, "train")
 
 
+def weights_to_start_from_are_checked():
+    with Folder() as f:
+        f.mpc("train", "tiny.mpg", "--steps", "1", "--out", "run")
+        phases, _ = run(f, "--init", "run")
+        check(list(phases) == PHASES[:4] + ["init"] + PHASES[4:], phases)
+        f.put("tiny.mpg", MODEL.replace("as fc1", "as first"))
+        phases, r = run(f, "--init", "run", status=1)
+        check(not phases["init"]["ok"] and "first.weight" in r.err and "`init` failed" in r.err, phases, r.err)
+        run(f, "--init", "run", "--rename", "fc1.*=first.*")
+
+
 def a_signal_leaves_nothing():
     with Folder() as f:
         os.makedirs(f.at("tmp"))
@@ -113,5 +124,5 @@ def a_full_disk_is_found():
 run_all([all_phases_run_and_leave_nothing, every_precision_accumulation_and_no_output_pass,
          mistakes_of_the_model_and_missing_data_are_found_first, a_broken_row_of_the_validation_split_is_found,
          a_folder_that_cant_be_written_is_found, a_first_loss_that_is_not_finite_is_found,
-         a_signal_leaves_nothing]
+         weights_to_start_from_are_checked, a_signal_leaves_nothing]
         + ([a_full_disk_is_found] if DEVICE == "ref" else []))
