@@ -1,7 +1,8 @@
 """Every kernel of every example, in every precision, compiles with the real NVRTC (the four first examples for three architectures, the
-others for one, another in each precision), and what the compiler told of it is what the design promises: tensor-core instructions in all matmul-class kernels of 16-bit and tf32 models and in none of f32; in the
-four first also 16-byte accesses or a reason why not and no spills but in attention, where in the others a kernel may spill 512 bytes
-(long fused rows, such as the dice loss of the U-Net). Kernels that several programs share are compiled once, through the cache."""
+others for one, another in each precision), and what the compiler told of it is what the design promises: tensor-core instructions in all
+matmul-class kernels of 16-bit and tf32 models and in none of f32; in the four first also 16-byte accesses or a reason why not and no spills
+but in attention, where in the others a kernel may spill 512 bytes (long fused rows, such as the dice loss of the U-Net). Kernels that
+several programs share are compiled once, through the cache."""
 import concurrent.futures
 import json
 import os

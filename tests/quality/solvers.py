@@ -1,8 +1,8 @@
 """Every example is worth the same in bf16 and f16 whichever of `list` and `mincut` assigns the formats.
 
-    solvers.py MPC [--full] [EXAMPLE...]
+    solvers.py MPC [EXAMPLE...]
 
-Short trainings; --full: the examples as they are, minutes to hours (docs/results.md has the figures)."""
+Short trainings; examples.py --full has the examples as they are."""
 import json
 import os
 import subprocess
@@ -10,8 +10,7 @@ import sys
 import tempfile
 
 MPC = os.path.abspath(sys.argv[1])
-FULL = "--full" in sys.argv[2:]
-ONLY = [a for a in sys.argv[2:] if a != "--full"]
+ONLY = sys.argv[2:]
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 GPT = ["--const", "width=32", "--const", "depth=2", "--batch", "8", "--set", "length=60 steps", "--set", "schedule=cosine(warmup = 10 steps)",
        "--set", "optimizer.lr=5e-3", "--set", "data.train=text(\"{text}\", length = 32)", "--set", "eval_every=60 steps"]
@@ -28,9 +27,9 @@ def train(example, precision, solver, options, folder):
     """Accuracy in per cent where there is one, else the loss, of the last evaluation."""
     out = os.path.join(folder, f"{example}-{precision}-{solver}")
     text = os.path.join(folder, "text.txt")
-    words = [] if FULL else [w.replace("{text}", text) for w in options]
+    words = [w.replace("{text}", text) for w in options]
     r = subprocess.run([MPC, "train", os.path.join(EXAMPLES, example + ".mpg"), "--precision", precision, "--solver", solver, "--seed", "1", "--out", out, *words],
-                       capture_output=True, text=True, timeout=None if FULL else 600)
+                       capture_output=True, text=True, timeout=600)
     if r.returncode:
         sys.exit(f"{example}, {precision}, {solver}: exit status {r.returncode}\n{r.stderr}")
     record = last_evaluation(out)
