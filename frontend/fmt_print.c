@@ -156,7 +156,8 @@ static void print_line(printer *p, const fmt_line *l) {
 
 enum { COMMENT_GAP = 2 };
 
-/* Comments of neighbouring rows that stand below each other in the text stay so. */
+/* Comments of neighbouring rows that stand below each other in the text stay so: the end of such a run, and where its
+ * comments go; 0: each close to its code. */
 static size_t comment_run(const printer *p, size_t first, uint32_t *column) {
     const fmt_token *t = p->f->tokens.data;
     uint32_t source = t[p->rows.data[first].comment].t.column, widest = 0;
@@ -169,8 +170,8 @@ static size_t comment_run(const printer *p, size_t first, uint32_t *column) {
         padded = padded || source > before->column + before->width + COMMENT_GAP;
         if (r->width > widest) widest = r->width;
     }
-    *column = widest + COMMENT_GAP;
-    return padded ? i : first + 1;
+    *column = padded && i > first + 1 ? widest + COMMENT_GAP : 0;
+    return i;
 }
 
 static void write_row(const printer *p, size_t i, uint32_t column, mpc_str *out) {
@@ -189,7 +190,6 @@ static void write_rows(const printer *p, mpc_str *out) {
     for (size_t i = 0; i < p->rows.count;) {
         uint32_t column = 0;
         size_t end = p->rows.data[i].comment == FMT_NONE ? i + 1 : comment_run(p, i, &column);
-        if (end == i + 1) column = 0;
         for (; i < end; i++) write_row(p, i, column, out);
     }
 }

@@ -1,6 +1,8 @@
 """The commonest mistakes that only a run can make, word for word as they are printed; those of the model's text are in
 tests/lang/messages."""
+import os
 import random
+import re
 
 from support import Folder, check, finish
 
@@ -28,7 +30,11 @@ def table(shift):
     return "\n".join(lines) + "\n"
 
 
+said = []
+
+
 def says(result, text):
+    said.append(text.split("\n")[0])
     check(result.err == text, f"\n{result.err}\nnot\n{text}")
 
 
@@ -77,5 +83,12 @@ help: the learning rate is an argument of the optimizer: --set optimizer.lr=3e-4
     f.put("wide.mpg", MODEL.replace("flatten(h), 10", "flatten(h), 12"))
     r = f.mpc("train", "wide.mpg", "--init", "runs/digits-001", status=1)
     check("  differs   head.bias    [12] here, in the file [10]\n            head.weight  [72, 12] here, in the file [72, 10]\n" in r.err, r.err)
+
+# the table of these in docs/language.md says the same
+page = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "language.md")).read()
+rows = re.findall(r"^\| .* \| ([EW]\d+) (.*) \| .* \|$", page.split("| done | said | instead |")[1], re.M)
+check(len(rows) == 4, rows)
+for code, message in rows:
+    check(f"error[{code}]: {message}" in said, code, message)
 
 finish()

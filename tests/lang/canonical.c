@@ -68,6 +68,17 @@ static void check_page(const char *page) {
     free(text);
 }
 
+/* Long files take time in proportion. */
+static void check_long(void) {
+    mpc_str text = {0};
+    for (int i = 0; i < 20000; i++) mpc_str_printf(&text, "const  a%d = [%d,%d] # c\n", i, i, i);
+    mpc_str_append(&text, "const  list=[");
+    for (int i = 0; i < 20000; i++) mpc_str_printf(&text, "%d,", i);
+    mpc_str_append(&text, "1]\n");
+    check_text("long", mpc_str_cstr(&text), false);
+    mpc_str_free(&text);
+}
+
 int main(void) {
     check_files("examples/*.mpg", true);
     check_files("std/*.mpg", true);
@@ -79,6 +90,7 @@ int main(void) {
     check_files("tests/fuzz/corpus/mpg/*", false);
     check_files("tests/fuzz/corpus/fmt/*", false);
     check_page("docs/language.md");
+    check_long();
     CHECK_MSG(formatted >= 60 && elaborated >= 35, "%u files formatted, %u of them with a graph", formatted, elaborated);
     return check_result();
 }

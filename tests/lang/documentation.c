@@ -56,6 +56,66 @@ static const char *one_block(named_files *page, const char *p, unsigned line, co
     return end + 4;
 }
 
+/* --- the table of mistakes --- */
+
+/* Text up to `end`, with "⏎" as a line end; returns what follows, or NULL. */
+static const char *take_cell(const char *p, const char *end, mpc_str *out) {
+    static const char line_end[] = " \xe2\x8f\x8e ";
+    const char *stop = p ? strstr(p, end) : NULL;
+    for (; stop && p < stop; p++) {
+        bool ends = strncmp(p, line_end, strlen(line_end)) == 0;
+        mpc_str_append_n(out, ends ? "\n" : p, 1);
+        if (ends) p += strlen(line_end) - 1;
+    }
+    return stop ? stop + strlen(end) : NULL;
+}
+
+static bool is_section(const char *code) {
+    static const char *const words[] = {"params {", "policy {", "train {", "data {"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(code, words[i], strlen(words[i])) == 0) return true;
+    return false;
+}
+
+static bool is_said(const session *s, const char *said) {
+    for (size_t i = 0; i < mpc_diag_list_count(s->diags); i++) {
+        const mpc_diag *d = mpc_diag_list_get(s->diags, i);
+        size_t n = strlen(d->code);
+        if (strncmp(said, d->code, n) == 0 && said[n] == ' ' && strcmp(said + n + 1, d->message) == 0) return true;
+    }
+    return false;
+}
+
+static void check_mistake(const char *code, const char *said) {
+    mpc_str text = {0};
+    mpc_str_printf(&text, "const hidden = 16\n%s%s\n    loss own = mse(linear(x, 8) as fc, x)\n}\n%s\n", before,
+                   is_section(code) ? "" : code, is_section(code) ? code : "");
+    session s;
+    open_text(&s, "mistake.mpg", mpc_str_cstr(&text), NULL, 0);
+    mpc_graph_destroy(elaborate(&s, MPC_PHASE_TRAIN, 4));
+    bool ok = is_said(&s, said);
+    if (!ok) show_diagnostics(s.diags, s.sources);
+    CHECK_MSG(ok, "`%s` doesn't say: %s", code, said);
+    close_session(&s);
+    mpc_str_free(&text);
+}
+
+static void check_mistakes(const char *page) {
+    const char *row = strstr(page, "\n| written | said | instead |\n");
+    unsigned count = 0;
+    row = row ? strstr(row, "|---|\n") : NULL;
+    for (row = row ? row + strlen("|---|\n") : NULL; row && strncmp(row, "| `", 3) == 0; count++) {
+        mpc_str code = {0}, said = {0};
+        take_cell(take_cell(row + 3, "` | ", &code), " | ", &said);
+        check_mistake(mpc_str_cstr(&code), mpc_str_cstr(&said));
+        mpc_str_free(&code);
+        mpc_str_free(&said);
+        row = strchr(row, '\n');
+        if (row) row++;
+    }
+    CHECK_MSG(count >= 30, "%u mistakes", count);
+}
+
 int main(void) {
     size_t length = 0;
     char *text = read_whole("docs/language.md", &length);
@@ -76,6 +136,7 @@ int main(void) {
     }
     CHECK_MSG(count >= 9, "%u pieces of code", count);
     mpc_arena_destroy(page.arena);
+    if (text) check_mistakes(text);
     free(text);
     return check_result();
 }
