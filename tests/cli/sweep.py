@@ -163,6 +163,8 @@ def a_folder_belongs_to_one_sweep():
         check("runs/tiny-sweep-001" in r.err and os.path.isdir(f.at("runs", "tiny-sweep-001", "002")), r.err)
 
 
-run_all([four_runs_by_two_equal_four_single_ones, only_commas_outside_brackets_separate, mistakes_are_found_before_anything_runs,
-         a_run_that_fails_is_named_and_the_others_go_on, random_combinations_are_distinct_and_repeatable,
-         a_folder_belongs_to_one_sweep] + ([a_run_that_is_killed_is_named, a_sweep_that_was_stopped_goes_on] if DEVICE == "ref" else []))
+# What a run computes differs by device, how runs are handled doesn't: one case does for a device that compiles.
+run_all([four_runs_by_two_equal_four_single_ones] + ([] if DEVICE != "ref" else [
+    only_commas_outside_brackets_separate, mistakes_are_found_before_anything_runs, a_run_that_fails_is_named_and_the_others_go_on,
+    a_run_that_is_killed_is_named, random_combinations_are_distinct_and_repeatable, a_folder_belongs_to_one_sweep,
+    a_sweep_that_was_stopped_goes_on]))
