@@ -61,6 +61,17 @@ fe_const *fe_const_named(const mpc_model *m, const char *name) {
     return n ? &m->consts.data[n->index] : NULL;
 }
 
+static const fe_ast *item_of(const mpc_model *m, const fe_name *n) {
+    return n->is_block ? m->blocks.data[n->index].item : m->consts.data[n->index].item;
+}
+
+const char *fe_declared_elsewhere(const mpc_model *m, const fe_ast *name, bool is_block) {
+    for (const fe_name *n = first_of(m, name->sym); n; n = next_of(m, n))
+        if (n->is_block == is_block && n->file != m->file && item_of(m, n)->span.file == n->file)
+            return mpc_sources_name(mpc_context_sources(m->ctx), n->file);
+    return NULL;
+}
+
 /* --- declarations of one file --- */
 
 static void twice(mpc_model *m, const fe_ast *item, mpc_span first, const char *what) {
@@ -138,10 +149,6 @@ static void finish_items(mpc_model *m, const fe_file *file) {
 }
 
 /* --- what `use` brings --- */
-
-static const fe_ast *item_of(const mpc_model *m, const fe_name *n) {
-    return n->is_block ? m->blocks.data[n->index].item : m->consts.data[n->index].item;
-}
 
 static void refuse_second(mpc_model *m, const fe_ast *use, mpc_span from, const fe_name *second, const fe_name *first) {
     const fe_ast *item = item_of(m, second), *other = item_of(m, first);

@@ -150,6 +150,11 @@ static refusal REFUSALS[] = {
      "E010",
      "a.mpg:1:21",
      {{"m.mpg", "use \"a.mpg\"\n" MODEL("t(x)"), 0}, {"a.mpg", "block t(x) { return tt(x) }\n", 0}}},
+    {"a block that is not named",
+     "E010",
+     "m.mpg:3:19",
+     {{"m.mpg", "use t from \"a.mpg\"\n" MODEL("part(t(x))"), 0},
+      {"a.mpg", "block part(x) { return x }\nblock t(x) { return part(x) }\n", 0}}},
     {"no text", "E003", "a.mpg:1:3", {{"m.mpg", "use \"a.mpg\"\n" MODEL("x"), 0}, {"a.mpg", "# \xff\n", 0}}},
 };
 
