@@ -85,6 +85,24 @@ static void policies(void) {
     close_session(&s);
 }
 
+/* A level is the same wherever it is said, also in what it says of masters. */
+static void levels(void) {
+    static const char in_policy[] = "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }\npolicy { level = O%d }\n%s";
+    static const char *const sections[] = {"", "train { weights = master }\n"};
+    static const char *const stored[][2] = {{"master", "master"}, {"master", "master"}, {"master", "master"}, {"none", "master"}};
+    for (int level = 0; level < 4; level++)
+        for (int k = 0; k < 2; k++) {
+            char text[200], name[] = "O0";
+            name[1] = (char)('0' + level);
+            snprintf(text, sizeof text, in_policy, level, sections[k]);
+            session s;
+            open_text(&s, "m.mpg", text, NULL, 0);
+            CHECK_STR(s.model ? mpc_model_train(s.model)->solver : "", name);
+            CHECK_STR(s.model ? mpc_model_train(s.model)->weights : "", stored[level][k]);
+            close_session(&s);
+        }
+}
+
 static void defaults(void) {
     session s;
     open_text(&s, "m.mpg", "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }", NULL, 0);
@@ -146,6 +164,7 @@ static void config(void) {
 int main(void) {
     replacements();
     defaults();
+    levels();
     config();
     policies();
     refused(false, "learning_rate", "3e-4",
