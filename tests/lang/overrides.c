@@ -92,11 +92,11 @@ static void levels(void) {
     static const char *const stored[][2] = {{"master", "master"}, {"master", "master"}, {"master", "master"}, {"none", "master"}};
     for (int level = 0; level < 4; level++)
         for (int k = 0; k < 2; k++) {
-            char text[200], name[] = "O0";
+            char file[200], name[] = "O0";
             name[1] = (char)('0' + level);
-            snprintf(text, sizeof text, in_policy, level, sections[k]);
+            snprintf(file, sizeof file, in_policy, level, sections[k]);
             session s;
-            open_text(&s, "m.mpg", text, NULL, 0);
+            open_text(&s, "m.mpg", file, NULL, 0);
             CHECK_STR(s.model ? mpc_model_train(s.model)->solver : "", name);
             CHECK_STR(s.model ? mpc_model_train(s.model)->weights : "", stored[level][k]);
             close_session(&s);
