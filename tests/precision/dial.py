@@ -43,6 +43,10 @@ with Folder(LOW) as f:
             measured = {k: d[k] / d["predicted"] for k in ("measured", "measured_typical", "measured_after_update")}
             print(f"{name} {precision}: predicted {d['predicted']:.3g}, of it", {k: round(v, 2) for k, v in measured.items()})
             check(1 / 3 <= measured["measured_typical" if chooses else "measured"] <= 3, name, precision, d)
+            tight = dial(f, f"{EXAMPLES}/{name}.mpg", 0.3 * d["predicted"], "--precision", precision, "--loss-check", "0", "--sensitivity", name + ".sens",
+                         *options, device="ref")
+            check(tight["predicted"] <= tight["loss_budget"] and tight["bound"] <= tight["seconds"] <= 1.01 * tight["bound"], name, precision, tight)
+            check(d["seconds"] <= tight["seconds"] <= d["seconds_f32"], name, precision, d, tight)
             check(measured["measured_after_update"] <= 5, name, precision, d)  # resnet: 3 on batches of 4, at its rate of 0.1
 
     d = dial(f, f"{EXAMPLES}/gpt.mpg", 1e3, "--precision", "f16", "--sensitivity", "gpt.sens", "--loss-check", "0", *SMALL["gpt"])
