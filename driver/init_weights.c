@@ -1,6 +1,7 @@
 /* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
  * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word
- * of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are here.
+ * of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are
+ * here.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,7 +152,8 @@ static void list_missing(mpc_session *s, init_lists *l) {
 /* The first missing name that a number in the file can't be taken for. */
 static bool numbers_differ(const init_lists *l, mpc_numbered *mine, mpc_numbered *other) {
     for (size_t i = 0; i < l->diff.missing.count; i++)
-        if (mpc_numbered_differs(mpc_str_cstr(&l->here), mpc_str_cstr(&l->there), l->diff.missing.data[i].name, mine, other))
+        if (mpc_numbered_differs(mpc_str_cstr(&l->here), mpc_str_cstr(&l->there), l->diff.missing.data[i].name, mine,
+                                 other))
             return true;
     return false;
 }
@@ -161,12 +163,14 @@ static bool judge_lists(mpc_session *s, init_lists *l) {
     mpc_numbered mine, other;
     if (numbers_differ(l, &mine, &other)) return mpc_diff_report_numbered(&l->diff, &mine, &other, s->sink) == MPC_OK;
     if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
-    fprintf(stderr, "%u of %u parameters from %s\n", l->loaded.count + l->converted.count, l->diff.wanted, l->diff.place);
+    fprintf(stderr, "%u of %u parameters from %s\n", l->loaded.count + l->converted.count, l->diff.wanted,
+            l->diff.place);
     print_list(&l->loaded, "loaded");
     print_list(&l->converted, "converted");
     if (l->rounded)
-        mpc_warn(s->sink, "W173", (mpc_span){0}, "%s has no masters: %u parameters start from the rounded values that it holds",
-                 l->diff.place, l->rounded);
+        mpc_warn(s->sink, "W173", (mpc_span){0},
+                 "%s has no masters: %u parameters start from the rounded values that it holds", l->diff.place,
+                 l->rounded);
     print_list(&l->fresh, "new");
     print_list(&l->unused, "not used");
     return true;
@@ -189,8 +193,8 @@ static void count_names(mpc_session *s, const mpc_safetensors *file, const char 
     mpc_str_printf(&l->there, "%.*s=%llu ", (int)n.length, n.name, (unsigned long long)there);
 }
 
-/* What the file says of its numbers; where it says nothing, as one of another program, the names themselves are counted, and so are the
- * model's: a call without parameters has no name in either. */
+/* What the file says of its numbers; where it says nothing, as one of another program, the names themselves are
+ * counted, and so are the model's: a call without parameters has no name in either. */
 static bool list_numbers(mpc_session *s, const mpc_safetensors *file, init_lists *l) {
     const char *said = mpc_safetensors_metadata(file, "numbered");
     mpc_str all = {0};

@@ -1,6 +1,6 @@
-/* What a run remembers of its plugins. A plugin is known by its file name: a rebuilt one has the path it had, so the path can't tell
- * whether it is the same, and the hash does. A changed plugin is never taken in silence, nor is the run's own copy: either may be what
- * the user wants, and the message says how to ask for it. */
+/* What a run remembers of its plugins. A plugin is known by its file name: a rebuilt one has the path it had, so the
+ * path can't tell whether it is the same, and the hash does. A changed plugin is never taken in silence, nor is the
+ * run's own copy: either may be what the user wants, and the message says how to ask for it. */
 #include "driver/run_plugins.h"
 
 #include <inttypes.h>
@@ -53,13 +53,16 @@ static const char *given(const mpc_session *s, const char *name) {
 }
 
 static void refuse(const mpc_session *s, const char *folder, const json_t *row, const char *now) {
-    const char *path = json_string_value(json_object_get(row, "path")), *copy = json_string_value(json_object_get(row, "copy"));
+    const char *path = json_string_value(json_object_get(row, "path")),
+               *copy = json_string_value(json_object_get(row, "copy"));
     const char *hash = json_string_value(json_object_get(row, "hash"));
     mpc_str message = {0}, help = {0};
     if (now)
-        mpc_str_printf(&message, "the plugin %s has changed since this run was made: its hash is %s, the run's was %s", file_name(path),
-                       now, hash);
-    else mpc_str_printf(&message, "the plugin %s of this run (hash %s) is missing: there is no %s", file_name(path), hash, path);
+        mpc_str_printf(&message, "the plugin %s has changed since this run was made: its hash is %s, the run's was %s",
+                       file_name(path), now, hash);
+    else
+        mpc_str_printf(&message, "the plugin %s of this run (hash %s) is missing: there is no %s", file_name(path),
+                       hash, path);
     if (copy) mpc_str_printf(&help, "--load-plugin %s%s goes on with the copy that the run kept, ", folder, copy);
     if (now) mpc_str_printf(&help, "--load-plugin %s with the plugin as it is now", path);
     else mpc_str_printf(&help, "--load-plugin FILE with another %s", file_name(path));
@@ -75,7 +78,8 @@ static void refuse(const mpc_session *s, const char *folder, const json_t *row, 
 
 /* A plugin of the run, as it is where it was. */
 static bool load_remembered(mpc_session *s, const char *folder, const json_t *row) {
-    const char *path = json_string_value(json_object_get(row, "path")), *hash = json_string_value(json_object_get(row, "hash"));
+    const char *path = json_string_value(json_object_get(row, "path")),
+               *hash = json_string_value(json_object_get(row, "hash"));
     if (!path || !hash) return true;
     const char *other = given(s, file_name(path)), *now = hash_of(s, other ? other : path);
     if (other) {

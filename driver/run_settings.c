@@ -1,5 +1,6 @@
-/* The settings that the course of a training depends on, as run.json holds them, and a resume's compared with them. What --change allows to
- * differ is said, with what becomes of the learning rate; what a checkpoint can't go on with is refused in any case. */
+/* The settings that the course of a training depends on, as run.json holds them, and a resume's compared with them.
+ * What --change allows to differ is said, with what becomes of the learning rate; what a checkpoint can't go on with is
+ * refused in any case. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -137,11 +138,12 @@ static void note_changes(const mpc_session *s, const json_t *old, json_t *now, c
     describe_course(&was, applied, &before);
     describe_course(&is, applied, &after);
     if (list_changes(s->cli->options, old, now, true, &text) > 0)
-        fprintf(stderr,
-                "changed:%s\nlearning rate after step %llu: %.4g, before the change %.4g\n  from here it %s\n  before the "
-                "change: %s\n",
-                mpc_str_cstr(&text), (unsigned long long)at->step, mpc_schedule_rate(&is, applied),
-                mpc_schedule_rate(&was, applied), mpc_str_cstr(&after), mpc_str_cstr(&before));
+        fprintf(
+            stderr,
+            "changed:%s\nlearning rate after step %llu: %.4g, before the change %.4g\n  from here it %s\n  before the "
+            "change: %s\n",
+            mpc_str_cstr(&text), (unsigned long long)at->step, mpc_schedule_rate(&is, applied),
+            mpc_schedule_rate(&was, applied), mpc_str_cstr(&after), mpc_str_cstr(&before));
     mpc_str_free(&text);
     mpc_str_free(&before);
     mpc_str_free(&after);
@@ -202,7 +204,8 @@ typedef struct lasting { /* a setting that lasts for the whole of a run */
 static const lasting LASTING[] = {
     {"seed", seeds_differ, "the order of the rows and every random draw of this run follow from it"},
     {"optimizer", moments_differ, "the moments in the checkpoint are those of another optimizer"},
-    {"accumulate", sums_differ, "the checkpoint has sums of gradients only where more than one micro-batch makes an update"},
+    {"accumulate", sums_differ,
+     "the checkpoint has sums of gradients only where more than one micro-batch makes an update"},
     {"ema", averages_differ, "averages of the weights begin with a run"},
 };
 
@@ -234,7 +237,8 @@ static json_t *read_run(const mpc_run_folder *f, const mpc_session *s) {
     mpc_str_printf(&path, "%s/run.json", mpc_str_cstr(&f->path));
     json_t *run = path.failed ? NULL : json_load_file(path.data, 0, &error);
     bool whole = json_is_object(json_object_get(run, "settings"));
-    if (!whole) mpc_error(s->sink, "E352", "can't read %s: %s", mpc_str_cstr(&path), run ? "it has no `settings`" : error.text);
+    if (!whole)
+        mpc_error(s->sink, "E352", "can't read %s: %s", mpc_str_cstr(&path), run ? "it has no `settings`" : error.text);
     mpc_str_free(&path);
     if (whole) return run;
     json_decref(run);

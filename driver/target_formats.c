@@ -1,6 +1,7 @@
-/* What a target can't hold is found before anything is compiled for it. A precision is a wish that another format serves nearly as well,
- * so it is replaced, aloud; a format that the user gave to a value is not. The replacement is an override like one of the command line:
- * the run remembers it, so that it goes on in the same format on whatever device. */
+/* What a target can't hold is found before anything is compiled for it. A precision is a wish that another format
+ * serves nearly as well, so it is replaced, aloud; a format that the user gave to a value is not. The replacement is an
+ * override like one of the command line: the run remembers it, so that it goes on in the same format on whatever
+ * device. */
 #include "driver/target_formats.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static bool refuse(const mpc_session *s, const char *precision, const char *has,
     mpc_str_printf(&message, "%s has no %s; it has %s", s->profile->name, precision, has);
     mpc_str_printf(&help, "--precision %s%s; without --strict that is taken by itself", other,
                    strcmp(other, "f16") == 0 ? ", with loss scaling" : "");
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = "E378", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
+    mpc_diag diag = {
+        .severity = MPC_SEV_ERROR, .code = "E378", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
     s->sink->emit(s->sink->user, &diag);
     mpc_str_free(&message);
     mpc_str_free(&help);
@@ -49,8 +51,8 @@ bool mpc_target_settle_precision(mpc_session *s, bool *again) {
     append_formats(s, &has);
     bool ok = chooses || !s->cli->options->strict || refuse(s, precision, mpc_str_cstr(&has), other);
     if (ok && !chooses)
-        mpc_warn(s->sink, "W162", (mpc_span){0}, "%s has no %s, it has %s: the training is in %s%s", s->profile->name, precision,
-                 mpc_str_cstr(&has), other, strcmp(other, "f16") == 0 ? ", with loss scaling" : "");
+        mpc_warn(s->sink, "W162", (mpc_span){0}, "%s has no %s, it has %s: the training is in %s%s", s->profile->name,
+                 precision, mpc_str_cstr(&has), other, strcmp(other, "f16") == 0 ? ", with loss scaling" : "");
     mpc_str_free(&has);
     if (!ok) return false;
     *again = true;
@@ -78,7 +80,8 @@ static void refuse_value(const mpc_session *s, const mpc_graph *g, mpc_value_id 
 bool mpc_target_check(const mpc_session *s, const mpc_graph *g) {
     mpc_value_id found = MPC_NONE; /* casts for an op have no line, the op has */
     for (mpc_value_id v = 0; s->profile->lacks != 0 && v < g->value_count; v++)
-        if (lacks(s, mpc_value_format(g, v)) && (found == MPC_NONE || (!has_line(g, found) && has_line(g, v)))) found = v;
+        if (lacks(s, mpc_value_format(g, v)) && (found == MPC_NONE || (!has_line(g, found) && has_line(g, v))))
+            found = v;
     if (found == MPC_NONE) return true;
     refuse_value(s, g, found);
     return false;
