@@ -284,6 +284,7 @@ static bool after_node(void *user, const mpc_graph *g, mpc_node_id id, const mpc
     const mpc_node *n = &g->nodes[id];
     const mpc_tensor *values = results - n->result_begin;
     if (n->op == MPC_OP_const) return true; /* NaN as well: what a label out of range gives */
+    if (n->op == MPC_OP_state) return true; /* its first reader tells */
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id value = mpc_result(n, i);
         unsigned signs = mpc_format_is_float(results[i].type.format) ? mpc_nonfinite_signs(&results[i]) : 0;

@@ -113,16 +113,40 @@ static const char *help_for(const mpc_nonfinite_place *at, const mpc_node *n, co
     return narrow ? "f16 ends at 65504: `@f32` on this value, or precision bf16, which reaches as far as f32" : NULL;
 }
 
+/* A state among the operands that isn't finite itself, or MPC_NONE: it came so from a file or an earlier step. */
+static mpc_value_id broken_state(const mpc_nonfinite_place *at, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id operand = mpc_operand(at->g, n, i);
+        const mpc_node *maker = mpc_producer(at->g, operand);
+        const mpc_tensor *t = &at->values[operand];
+        if (maker && maker->op == MPC_OP_state && t->data && mpc_nonfinite_signs(t)) return operand;
+    }
+    return MPC_NONE;
+}
+
+static void say_what(mpc_nonfinite_found *f, const mpc_nonfinite_place *at, mpc_value_id result) {
+    const mpc_node *n = &at->g->nodes[at->node];
+    mpc_value_id state = broken_state(at, n);
+    statistics s = measure(&at->values[state == MPC_NONE ? result : state]);
+    if (state == MPC_NONE)
+        mpc_str_printf(&f->message, "`%s` is not finite: %s gives ", mpc_value_name(at->g, result),
+                       mpc_node_op(at->g, at->node)->name);
+    else
+        mpc_str_printf(&f->message, "the state `%s` is not finite before the step: it holds ",
+                       mpc_value_name(at->g, state));
+    append_counts(&f->message, &s);
+    mpc_str_printf(&f->message, " of %lld", (long long)s.count);
+    if (state != MPC_NONE)
+        mpc_str_printf(next_note(f), "`%s` reads it first: %s", mpc_value_name(at->g, result),
+                       mpc_node_op(at->g, at->node)->name);
+}
+
 void mpc_nonfinite_describe(mpc_nonfinite_found *f, mpc_phase phase, const mpc_nonfinite_place *at) {
     const mpc_graph *g = at->g;
     const mpc_node *n = &g->nodes[at->node];
     const mpc_tensor *t = &at->values[mpc_result(n, at->result)];
-    statistics s = measure(t);
     start(f, phase);
-    mpc_str_printf(&f->message, "`%s` is not finite: %s gives ", mpc_value_name(g, mpc_result(n, at->result)),
-                   mpc_node_op(g, at->node)->name);
-    append_counts(&f->message, &s);
-    mpc_str_printf(&f->message, " of %lld", (long long)s.count);
+    say_what(f, at, mpc_result(n, at->result));
     if (n->loc.file)
         mpc_str_printf(&f->place, "%s:%u:%u", mpc_sym_text(g->ctx, n->loc.file), n->loc.line, n->loc.column);
     note_where(f, t);

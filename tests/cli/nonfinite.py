@@ -1,8 +1,9 @@
 """--check-nonfinite names the first value that isn't finite, its op, line and operands, on every device; it lets through what the
 loss scale answers and what the model writes itself, and changes no bit."""
 import re
+import struct
 
-from support import DEVICE, Folder, check, final_checkpoint, rows, run_all
+from support import DEVICE, Folder, check, final_checkpoint, read_safetensors, rows, run_all
 
 MODEL = """
 model plant(x: f32[batch, 4], y: i32[batch]) {{
@@ -121,6 +122,19 @@ def no_bit_differs():
         check(final_checkpoint(f, "plain") == final_checkpoint(f, "checked"))
 
 
+def broken_parameters():
+    with Folder() as f:
+        f.mpc("train", "tiny.mpg", "--out", "run", "--steps", "2")
+        name, files = final_checkpoint(f, "run")
+        weights = bytearray(files["weights.safetensors"])
+        tensors, _, n = read_safetensors(bytes(weights))
+        at = weights.find(tensors["fc1.weight"][2], 8 + n)
+        weights[at:at + 4] = struct.pack("<f", float("nan"))
+        f.put(f"run/checkpoints/{name}/weights.safetensors", bytes(weights))
+        r = f.mpc("eval", "tiny.mpg", "--from", "run", "--which", "last", "--check-nonfinite", status=1)
+        check("the state `fc1.weight` is not finite before the step: it holds 1 NaN of 32" in r.err and "`fc1" in r.err, r.err)
+
+
 def evaluation():
     with Folder() as f:
         f.mpc("train", "tiny.mpg", "--out", "run", "--steps", "4")
@@ -131,4 +145,4 @@ def evaluation():
 
 
 run_all((log_of_zero, slope_of_logarithm_near_zero, slope_of_root_at_zero_is_defined, product_beyond_f16, infinite_input, norm_of_nothing, update_in_place_shows_the_old_value,
-         infinities_that_the_model_writes, scale_that_can_fall, no_bit_differs, evaluation))
+         infinities_that_the_model_writes, scale_that_can_fall, no_bit_differs, broken_parameters, evaluation))

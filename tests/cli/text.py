@@ -1,4 +1,5 @@
 """A character model: trains on text, writes text, the same for the same seed; names and paths outside ASCII."""
+import json
 import os
 
 from support import Folder, check, finish
@@ -34,6 +35,8 @@ with Folder() as f:
     check(r.out.splitlines()[-1].startswith("valid perplexity 1"), r.out)
     greedy = f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--prompt", "аб", "--length", "10", "--temperature", "0", env=env)
     check(greedy.out == "абвгабвгабвг\n", greedy.out)
+    r = f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--prompt", "аб", "--length", "4", "--top-k", "1", "--json", env=env)
+    check(json.loads(r.out) == {"prompt": "аб", "text": "вгаб"}, r.out)
     args = ("predict", "модель/буква.mpg", "--from", "прогон", "--length", "50", "--temperature", "30")
     one, two, three = (f.mpc(*args, "--seed", s, env=env).out for s in ("1", "1", "2"))
     check(one == two and one != three and len(one) == 51, one)
