@@ -33,7 +33,7 @@ typedef struct mpc_options {
     bool no_tensorboard, check_nonfinite;
     bool json, short_form, overwrite, reasons, units, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
-    bool check, to_stdout; /* fmt */
+    bool check, to_stdout, label; /* fmt */
     bool params;            /* summary */
     int64_t jobs, random;   /* sweep; random 0: all combinations */
     mpc_text_list over;     /* sweep: KEY=V1,V2 */

@@ -88,6 +88,8 @@ static const option_row OPTIONS[] = {
     {"--jobs", "N", INTEGER, AT(jobs), MPC_OPT_SWEEP, "runs at a time, which share the threads (default 1)"},
     {"--random", "N", INTEGER, AT(random), MPC_OPT_SWEEP, "N of the combinations, drawn by --seed"},
     {"--params", NULL, FLAG, AT(params), MPC_OPT_SUMMARY, "every parameter: shape, init, decay, rate, and the line that decided"},
+    {"--name", NULL, FLAG, AT(label), MPC_OPT_FMT,
+     "labels for calls that only a number tells apart: linear.0.weight becomes linear_0.weight"},
     {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
     {"--emit", "c|cu|ptx|cubin", TEXT, AT(emit), MPC_OPT_COMPILE,
      "form of the kernels (default c; cu with --device cuda)"},

@@ -1,5 +1,6 @@
-/* mpc fmt: canonical layout of model files. A file is replaced as a whole, through symbolic links and with its permissions,
- * and only when its layout changes; one with syntax errors stays as it is, and the others are formatted all the same. */
+/* mpc fmt: canonical layout of model files. A file is replaced as a whole, through symbolic links and with its
+ * permissions, and only when its layout changes; one with syntax errors stays as it is, and the others are formatted
+ * all the same. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,7 +26,7 @@ static bool format(mpc_cli *cli, const source *s, mpc_str *out) {
     uint32_t file = mpc_sources_add(cli->sources, is_stdin(s) ? "(standard input)" : s->path, s->text, s->length);
     mpc_context *ctx = file ? mpc_context_create(&cli->sink, cli->sources) : NULL;
     if (!ctx) mpc_error(&cli->sink, "E901", "not enough memory for %s", s->path);
-    bool ok = ctx && mpc_format_file(ctx, file, out);
+    bool ok = ctx && mpc_format_file(ctx, file, cli->options->label, out);
     mpc_context_destroy(ctx);
     return ok;
 }

@@ -1,6 +1,6 @@
 /* `##` comments document the constant, block, model or input that they stand beside or above. With them a model file
- * describes itself: what `mpc train FILE.mpg --help` says before the options that every model has. Only the text is read, so
- * a file whose data or sizes are not in order is described all the same. */
+ * describes itself: what `mpc train FILE.mpg --help` says before the options that every model has. Only the text is
+ * read, so a file whose data or sizes are not in order is described all the same. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -168,7 +168,8 @@ bool mpc_describe_file(mpc_context *ctx, uint32_t file, mpc_str *out) {
     bool ok = arena && fe_text_read(ctx, arena, file, &text);
     if (ok) {
         describe_text(&(describer){&text, out});
-        ok = !out->failed || mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to describe this file") == MPC_OK;
+        ok = !out->failed ||
+             mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to describe this file") == MPC_OK;
     }
     fe_text_free(&text);
     mpc_arena_destroy(arena);

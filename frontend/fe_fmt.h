@@ -11,15 +11,15 @@ enum { FMT_WIDTH = 120, FMT_INDENT = 4, FMT_ANCHORS = 3 };
 
 typedef struct fmt_token {
     fe_token t;
-    const char *unit; /* written behind it; NULL: nothing */
-    uint32_t width;   /* characters as it is written */
-    uint32_t match;   /* of brackets: the partner */
-    uint32_t gap;     /* blanks before it in its line */
-    char inside;      /* innermost bracket around it: ( [ { or 0 */
-    bool modifier;    /* where, weight or trains as a word of the language */
-    bool split;       /* `{`, `}`: the body has lines of its own. `(`, `[`: their content stands indented below them */
-    bool breaks;      /* in brackets: a new line begins here */
-    bool dropped;     /* a comma before a closing bracket */
+    const char *added; /* written behind it; NULL: nothing */
+    uint32_t width;    /* characters as it is written */
+    uint32_t match;    /* of brackets: the partner */
+    uint32_t gap;      /* blanks before it in its line */
+    char inside;       /* innermost bracket around it: ( [ { or 0 */
+    bool modifier;     /* where, weight or trains as a word of the language */
+    bool split;        /* `{`, `}`: the body has lines of its own. `(`, `[`: their content stands indented below them */
+    bool breaks;       /* in brackets: a new line begins here */
+    bool dropped;      /* a comma before a closing bracket */
 } fmt_token;
 
 typedef enum fmt_class { FMT_STATEMENT, FMT_CONST, FMT_ENTRY, FMT_INPUT, FMT_GLOBS } fmt_class;
@@ -30,7 +30,8 @@ typedef struct fmt_line { /* a statement, entry or item up to its `{`; a closing
     uint32_t indent;      /* levels */
     bool blank;           /* a blank line before it */
     fmt_class kind;
-    uint32_t anchors[FMT_ANCHORS]; /* tokens that may stand below each other: name of a loss, `=` or `{`, weight; or FMT_NONE */
+    uint32_t anchors[FMT_ANCHORS]; /* tokens that may stand below each other: name of a loss, `=` or `{`, weight; or
+                                      FMT_NONE */
 } fmt_line;
 
 typedef struct fmt {
@@ -40,6 +41,11 @@ typedef struct fmt {
     bool no_memory;
 } fmt;
 
+/* The token that begins there, or NULL. */
+fmt_token *fmt_find_token(fmt *f, uint32_t begin);
+void fmt_write_behind(fmt_token *t, const char *words);
+/* Labels for calls that a number tells apart (fmt_name.c); their texts live in the arena. false: out of memory. */
+bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items);
 /* Characters of tokens [first, last) and the blanks between them, as if nothing broke. */
 uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last);
 /* Does the token end an operand, so that what follows is an operator, a call or an index? FMT_NONE: no. */

@@ -1,8 +1,8 @@
-/* Canonical layout of a `.mpg` file. It works on tokens, so nothing that the file says can be lost or changed: only blanks,
- * line ends, a comma before a closing bracket and the unit of a bare number are the layout's to decide. Bodies stay on
- * one line where they were written so and fit; everything depends on the text alone, never on what names mean. Formatting
- * twice gives what formatting once gave: whatever is decided here by the old layout must come out the same from the new
- * one. */
+/* Canonical layout of a `.mpg` file. It works on tokens, so nothing that the file says can be lost or changed: only
+ * blanks, line ends, a comma before a closing bracket and what is added (the unit of a bare number, labels when they
+ * are asked for) are the layout's to decide. Bodies stay on one line where they were written so and fit; everything
+ * depends on the text alone, never on what names mean. Formatting twice gives what formatting once gave: whatever is
+ * decided here by the old layout must come out the same from the new one. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -207,18 +207,26 @@ static void cut_lines(fmt *f) {
     }
 }
 
-/* --- units --- */
+/* --- what is written behind tokens --- */
 
-static void add_unit(fmt *f, const fe_ast *number, const char *unit) {
+fmt_token *fmt_find_token(fmt *f, uint32_t begin) {
     size_t low = 0, high = f->tokens.count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (f->tokens.data[middle].t.begin < number->span.begin) low = middle + 1;
+        if (f->tokens.data[middle].t.begin < begin) low = middle + 1;
         else high = middle;
     }
-    if (low == f->tokens.count || f->tokens.data[low].t.kind != MPG_NUMBER) return;
-    f->tokens.data[low].unit = unit;
-    f->tokens.data[low].width += (uint32_t)strlen(unit);
+    return low < f->tokens.count && f->tokens.data[low].t.begin == begin ? &f->tokens.data[low] : NULL;
+}
+
+void fmt_write_behind(fmt_token *t, const char *words) {
+    t->added = words;
+    t->width += (uint32_t)strlen(words);
+}
+
+static void add_unit(fmt *f, const fe_ast *number, const char *unit) {
+    fmt_token *t = fmt_find_token(f, number->span.begin);
+    if (t && t->t.kind == MPG_NUMBER) fmt_write_behind(t, unit);
 }
 
 /* A number of which only steps can be meant says so. */
@@ -244,7 +252,7 @@ static uint32_t written_width(const fmt *f, const fe_token *t) {
     return t->kind == MPG_QUANTITY ? t->width + 1 - (uint32_t)strspn(text + strcspn(text, " \t"), " \t") : t->width;
 }
 
-static bool layout(fmt *f, const fe_text *t, mpc_str *out) {
+static bool layout(fmt *f, const fe_text *t, mpc_arena *labels, mpc_str *out) {
     for (size_t i = 0; i < t->tokens.count; i++) {
         fmt_token token = {.t = t->tokens.data[i], .width = written_width(f, &t->tokens.data[i])};
         if (!mpc_array_push(&f->tokens, token)) return false;
@@ -252,6 +260,7 @@ static bool layout(fmt *f, const fe_text *t, mpc_str *out) {
     match_brackets(f);
     place_brackets(f);
     complete_units(f, &t->items);
+    if (labels && !fmt_name(f, labels, &t->items)) return false;
     fmt_space(f);
     cut_lines(f);
     if (f->no_memory) return false;
@@ -259,13 +268,13 @@ static bool layout(fmt *f, const fe_text *t, mpc_str *out) {
     return fmt_print(f, out);
 }
 
-bool mpc_format_file(mpc_context *ctx, uint32_t file, mpc_str *out) {
+bool mpc_format_file(mpc_context *ctx, uint32_t file, bool label, mpc_str *out) {
     mpc_arena *arena = mpc_arena_create();
     fe_text text = {0};
     bool ok = arena && fe_text_read(ctx, arena, file, &text);
     if (ok) {
         fmt f = {.text = text.text};
-        ok = layout(&f, &text, out) && !out->failed;
+        ok = layout(&f, &text, label ? arena : NULL, out) && !out->failed;
         mpc_array_free(&f.tokens);
         mpc_array_free(&f.lines);
         if (!ok) mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to format this file");

@@ -1,6 +1,6 @@
-/* What stands below each other. Keys of a section always do; in bodies it is the author's choice, which is seen from the
- * text: tokens of neighbouring lines that begin in one column there, one of them behind more blanks than it needs. So
- * aligned lines stay aligned when one of them changes its length, and others are left alone. */
+/* What stands below each other. Keys of a section always do; in bodies it is the author's choice, which is seen from
+ * the text: tokens of neighbouring lines that begin in one column there, one of them behind more blanks than it needs.
+ * So aligned lines stay aligned when one of them changes its length, and others are left alone. */
 #include "frontend/fe_fmt.h"
 
 typedef struct run { /* neighbouring lines with an anchor in one column of the text */

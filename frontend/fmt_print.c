@@ -1,6 +1,6 @@
-/* Writes the lines. Within brackets the author's line ends stay; a line that is still too long breaks behind the last comma
- * of the outermost bracket where that helps, else before an operator. What stands behind a break begins below the first
- * thing in its bracket, or, when nothing follows the bracket on its line, indented below that line. */
+/* Writes the lines. Within brackets the author's line ends stay; a line that is still too long breaks behind the last
+ * comma of the outermost bracket where that helps, else before an operator. What stands behind a break begins below the
+ * first thing in its bracket, or, when nothing follows the bracket on its line, indented below that line. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,7 +59,7 @@ static void add_token(printer *p, const fmt_token *t) {
         mpc_str_append(&p->code, " ");
         mpc_str_append_n(&p->code, text + word, size - word);
     }
-    if (t->unit) mpc_str_append(&p->code, t->unit);
+    if (t->added) mpc_str_append(&p->code, t->added);
 }
 
 /* --- where to break --- */

@@ -1,5 +1,5 @@
-/* Blanks between two tokens of one line. What a token is depends on the one before it: a minus is a sign unless an operand
- * ends there, and `where`, `weight`, `trains` are names unless one does. */
+/* Blanks between two tokens of one line. What a token is depends on the one before it: a minus is a sign unless an
+ * operand ends there, and `where`, `weight`, `trains` are names unless one does. */
 #include "frontend/fe_fmt.h"
 
 #include "mpg_parser.h"
@@ -13,8 +13,8 @@ static uint32_t before(const fmt *f, uint32_t token) {
 }
 
 static bool is_soft_word(int kind) {
-    static const int words[] = {MPG_IDENT, MPG_INPUT, MPG_USE,   MPG_FROM,   MPG_WHERE, MPG_WEIGHT,
-                                MPG_TRAINS, MPG_DATA, MPG_TRAIN, MPG_PARAMS, MPG_POLICY};
+    static const int words[] = {MPG_IDENT,  MPG_INPUT, MPG_USE,   MPG_FROM,   MPG_WHERE, MPG_WEIGHT,
+                                MPG_TRAINS, MPG_DATA,  MPG_TRAIN, MPG_PARAMS, MPG_POLICY};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i] == kind) return true;
     return false;

@@ -209,8 +209,9 @@ mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch,
 /* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */
 
 /* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after diagnostics
- * (syntax errors). Names mean nothing here: files that it uses are not read. */
-bool mpc_format_file(mpc_context *ctx, uint32_t file, mpc_str *out);
+ * (syntax errors). Names mean nothing here: files that it uses are not read. `label`: calls that only a number tells apart get
+ * labels, which renames their parameters. */
+bool mpc_format_file(mpc_context *ctx, uint32_t file, bool label, mpc_str *out);
 /* What the file has of its own, for people: constants with their defaults, inputs, outputs and blocks, each with its `##`
  * comments. false after diagnostics (syntax errors). */
 bool mpc_describe_file(mpc_context *ctx, uint32_t file, mpc_str *out);

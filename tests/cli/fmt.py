@@ -51,6 +51,14 @@ with Folder() as f:
     f.mpc("fmt", "long.mpg", status=1, device=None, file_size=4096)
     check(f.get("long.mpg") == b"const  a = 1\n" * 2000)
 
+    # --name: labels where only a number told calls apart; nothing is left to name afterwards.
+    f.put("numbered.mpg", "block f(x) {\n    return linear(relu(linear(relu(x), 8)), 8)[:, 0:1]\n}\n")
+    named = "block f(x) {\n    return linear(relu(linear(relu(x), 8) as linear_0), 8) as linear_1[:, 0:1]\n}\n"
+    check(fmt(f, "--check", "numbered.mpg").out == "")
+    check(fmt(f, "--name", "--stdout", "numbered.mpg").out == named)
+    fmt(f, "--name", "numbered.mpg")
+    check(f.get("numbered.mpg").decode() == named and fmt(f, "--name", "--check", "numbered.mpg").out == "")
+
     f.put("empty.mpg", "")
     check(fmt(f, "empty.mpg").out == "" and f.get("empty.mpg") == b"")
     fmt(f, status=2)

@@ -1,5 +1,5 @@
-/* The canonical layout of a model file: what parses is formatted into the same tokens and comments, and stays so when it
- * is formatted again. */
+/* The canonical layout of a model file: what parses is formatted into the same tokens and comments, and stays so when
+ * it is formatted again. */
 #include "tests/fuzz/harness.h"
 #include "tests/lang/layout.h"
 

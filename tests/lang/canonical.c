@@ -1,5 +1,5 @@
-/* `mpc fmt` over everything that there is: examples, std/, benchmarks, models and broken files of the tests, and the code of
- * docs/language.md. Tokens and comments stay, a second time changes nothing, and the graphs are equal. */
+/* `mpc fmt` over everything that there is: examples, std/, benchmarks, models and broken files of the tests, and the
+ * code of docs/language.md. Tokens and comments stay, a second time changes nothing, and the graphs are equal. */
 #include <glob.h>
 #include <stdlib.h>
 
@@ -91,6 +91,7 @@ int main(void) {
     check_files("tests/fuzz/corpus/fmt/*", false);
     check_page("docs/language.md");
     check_long();
-    CHECK_MSG(formatted >= 60 && elaborated >= 35, "%u files formatted, %u of them with a graph", formatted, elaborated);
+    CHECK_MSG(formatted >= 60 && elaborated >= 35, "%u files formatted, %u of them with a graph", formatted,
+              elaborated);
     return check_result();
 }

@@ -1,5 +1,5 @@
-/* What the canonical layout promises, for the test over all files and for the fuzzer: the same tokens and comments in the
- * same order, and nothing left to do the second time. */
+/* What the canonical layout promises, for the test over all files and for the fuzzer: the same tokens and comments in
+ * the same order, and nothing left to do the second time. */
 #ifndef MPC_TESTS_LANG_LAYOUT_H
 #define MPC_TESTS_LANG_LAYOUT_H
 
@@ -40,7 +40,8 @@ static inline const fe_token *layout_next(const layout_side *s, size_t *at) {
         const fe_token *t = &list->data[*at];
         size_t next = *at + 1;
         while (next < list->count && list->data[next].kind == FE_TOKEN_COMMENT) next++;
-        bool spare = t->kind == ',' && next < list->count && (list->data[next].kind == ')' || list->data[next].kind == ']');
+        bool spare =
+            t->kind == ',' && next < list->count && (list->data[next].kind == ')' || list->data[next].kind == ']');
         if (!spare) return &list->data[(*at)++];
     }
     return NULL;
@@ -78,13 +79,13 @@ static inline const char *layout_broken(const mpc_sink *sink, const char *text, 
     const char *broken = NULL;
     mpc_str again = {0};
     layout_side a = layout_open(sink, text, length), b = {0};
-    bool formatted = a.ctx && mpc_format_file(a.ctx, a.file, out);
+    bool formatted = a.ctx && mpc_format_file(a.ctx, a.file, false, out);
     if (formatted != a.ok) broken = "what parses is formatted, and nothing else";
     if (!broken && formatted) {
         b = layout_open(sink, mpc_str_cstr(out), out->length);
         if (!b.ok) broken = "the layout of what parses does so too";
         else if (!layout_same(&a, &b)) broken = "tokens and comments stay as they are";
-        else if (!mpc_format_file(b.ctx, b.file, &again) || strcmp(mpc_str_cstr(out), mpc_str_cstr(&again)) != 0)
+        else if (!mpc_format_file(b.ctx, b.file, false, &again) || strcmp(mpc_str_cstr(out), mpc_str_cstr(&again)) != 0)
             broken = "formatting twice gives what formatting once gave";
         layout_close(&b);
     }
