@@ -1,4 +1,5 @@
-/* CUDA text on a host compiler: programs' kernels as one library. Whoever includes this links the texts of tests/cudasim (CMakeLists.txt). */
+/* CUDA text on a host compiler: programs' kernels as one library. Whoever includes this links the texts of
+ * tests/cudasim (CMakeLists.txt). */
 #ifndef MPC_TESTS_CODEGEN_CUDA_TEXT_HOST_H
 #define MPC_TESTS_CODEGEN_CUDA_TEXT_HOST_H
 

@@ -1,6 +1,7 @@
-/* More than 2^31 elements (field case FC-132): kernels find the last row of a tensor whose element numbers don't fit 32 bits, read through views and
- * lookups, and written. The memory is reserved, never filled: of a launch over the whole tensor only the units or blocks run that reach its end. The same
- * for the C text and, on a machine for the host, the CUDA text. */
+/* More than 2^31 elements (field case FC-132): kernels find the last row of a tensor whose element numbers don't fit 32
+ * bits, read through views and lookups, and written. The memory is reserved, never filled: of a launch over the whole
+ * tensor only the units or blocks run that reach its end. The same for the C text and, on a machine for the host, the
+ * CUDA text. */
 #include <sys/mman.h>
 
 #include "codegen/cg.h"
@@ -27,7 +28,9 @@ static const char WRITE[] = "mpir 1\ngraph @g(%x: " WHOLE ") {\n"
                             "  return(\"y\": %y)\n}\n";
 
 /* What stands in row 65536 and the one before; all other rows are 0. */
-static double mark(int64_t row, int64_t col) { return row < ROWS - 2 ? 0 : (double)(col % 1000) + (row == ROWS - 1 ? 0.5 : 1); }
+static double mark(int64_t row, int64_t col) {
+    return row < ROWS - 2 ? 0 : (double)(col % 1000) + (row == ROWS - 1 ? 0.5 : 1);
+}
 
 typedef struct program_pair {
     mpc_sources *sources;
@@ -71,13 +74,15 @@ static void *reserve(uint64_t bytes) {
 
 static unsigned char *input_at(const run *r, const char *name) {
     for (uint32_t i = 0; i < r->program->input_count; i++)
-        if (strcmp(r->program->inputs[i].name, name) == 0) return run_at(r, (mpc_pointer){r->program->inputs[i].buffer, 0});
+        if (strcmp(r->program->inputs[i].name, name) == 0)
+            return run_at(r, (mpc_pointer){r->program->inputs[i].buffer, 0});
     return NULL;
 }
 
 static unsigned char *output_at(const run *r, const char *name) {
     for (uint32_t i = 0; i < r->program->output_count; i++)
-        if (strcmp(r->program->outputs[i].name, name) == 0) return run_at(r, (mpc_pointer){r->program->outputs[i].buffer, 0});
+        if (strcmp(r->program->outputs[i].name, name) == 0)
+            return run_at(r, (mpc_pointer){r->program->outputs[i].buffer, 0});
     return NULL;
 }
 
@@ -118,7 +123,8 @@ static void run_ends(const run *r) {
         const mpc_kernel_instance *in = &l->instances[0];
         void *pointers[16];
         CHECK(l->kind == MPC_LAUNCH_KERNEL && r->program->kernels[l->kernel].pointer_count <= 16);
-        for (uint32_t k = 0; k < r->program->kernels[l->kernel].pointer_count; k++) pointers[k] = run_at(r, in->pointers[k]);
+        for (uint32_t k = 0; k < r->program->kernels[l->kernel].pointer_count; k++)
+            pointers[k] = run_at(r, in->pointers[k]);
         r->kernels[l->kernel](pointers, in->ints, in->floats, in->units > 2 ? in->units - 2 : 0, in->units, r->scratch);
     }
 }
@@ -157,7 +163,8 @@ static void run_cuda(const program_pair *p, void *lib, bool writes) {
 }
 
 int main(void) {
-    if (system("${MPC_CC:-cc} --version > /dev/null 2>&1 && ${MPC_CXX:-c++} --version > /dev/null 2>&1") != 0) return 77;
+    if (system("${MPC_CC:-cc} --version > /dev/null 2>&1 && ${MPC_CXX:-c++} --version > /dev/null 2>&1") != 0)
+        return 77;
     void *probe = reserve(UINT64_C(9) << 30);
     if (probe == NULL) return 77; /* a machine that reserves no more than it has */
     munmap(probe, (UINT64_C(9) << 30) + 64);

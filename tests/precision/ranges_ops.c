@@ -1,7 +1,8 @@
-/* Soundness of the range analysis over random chains of what random_graph.c leaves out: functions that aren't exact, reductions, running sums, sorted
- * rows, norms, products, convolutions, recurrent layers, draws. Values are rounded to bf16 or f16 wherever a coin says so, and inputs hold infinities and
- * NaN now and then. A recipe makes a value of a fixed shape from values of that shape, so that everything can follow everything. Arguments: first seed,
- * number of graphs. */
+/* Soundness of the range analysis over random chains of what random_graph.c leaves out: functions that aren't exact,
+ * reductions, running sums, sorted rows, norms, products, convolutions, recurrent layers, draws. Values are rounded to
+ * bf16 or f16 wherever a coin says so, and inputs hold infinities and NaN now and then. A recipe makes a value of a
+ * fixed shape from values of that shape, so that everything can follow everything. Arguments: first seed, number of
+ * graphs. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -39,9 +40,10 @@ static mpc_value_id back(maker *m, mpc_value_id v) { /* of as many elements, or 
 }
 
 static mpc_value_id make_unary(maker *m) {
-    static const mpc_op_id ops[] = {MPC_OP_exp,  MPC_OP_log,  MPC_OP_expm1, MPC_OP_log1p, MPC_OP_tanh, MPC_OP_sigmoid, MPC_OP_erf,   MPC_OP_sin,
-                                    MPC_OP_cos,  MPC_OP_sign, MPC_OP_floor, MPC_OP_ceil,  MPC_OP_round, MPC_OP_rsqrt,  MPC_OP_sqrt,  MPC_OP_gelu,
-                                    MPC_OP_relu, MPC_OP_abs};
+    static const mpc_op_id ops[] = {MPC_OP_exp,     MPC_OP_log,  MPC_OP_expm1, MPC_OP_log1p, MPC_OP_tanh,
+                                    MPC_OP_sigmoid, MPC_OP_erf,  MPC_OP_sin,   MPC_OP_cos,   MPC_OP_sign,
+                                    MPC_OP_floor,   MPC_OP_ceil, MPC_OP_round, MPC_OP_rsqrt, MPC_OP_sqrt,
+                                    MPC_OP_gelu,    MPC_OP_relu, MPC_OP_abs};
     return mpc_build1(m->b, ops[pick(m, sizeof ops / sizeof *ops)], any(m));
 }
 
@@ -53,7 +55,8 @@ static mpc_value_id make_binary(maker *m) {
 }
 
 static mpc_value_id make_reduction(maker *m) {
-    static const mpc_op_id ops[] = {MPC_OP_sum, MPC_OP_mean, MPC_OP_var, MPC_OP_norm, MPC_OP_logsumexp, MPC_OP_max, MPC_OP_min};
+    static const mpc_op_id ops[] = {MPC_OP_sum,       MPC_OP_mean, MPC_OP_var, MPC_OP_norm,
+                                    MPC_OP_logsumexp, MPC_OP_max,  MPC_OP_min};
     int64_t axis = pick(m, 2);
     return back(m, mpc_build_reduce(m->b, ops[pick(m, sizeof ops / sizeof *ops)], any(m), &axis, 1, true));
 }
@@ -64,7 +67,8 @@ static mpc_value_id make_running(maker *m) {
     return mpc_build(m->b, MPC_OP_cumsum, &v, 1, attrs, 2);
 }
 
-static mpc_value_id make_sorted(maker *m) { /* the largest three of a row and where they were, beside two parts of another row */
+static mpc_value_id
+make_sorted(maker *m) { /* the largest three of a row and where they were, beside two parts of another row */
     mpc_value_id v = any(m), other = any(m), join[3];
     mpc_attr_arg attrs[] = {MPC_A_INT("axis", 1), MPC_A_INT("k", 3)};
     join[0] = mpc_build(m->b, MPC_OP_top_k, &v, 1, attrs, 2);
@@ -98,7 +102,8 @@ static mpc_value_id make_norm(maker *m) {
     mpc_attr_arg groups[] = {MPC_A_INT("groups", 2), MPC_A_FLOAT("eps", 1e-5)};
     uint32_t which = pick(m, 3);
     if (which == 0) return mpc_build(m->b, MPC_OP_layer_norm, v, 3, NULL, 0);
-    return which == 1 ? mpc_build(m->b, MPC_OP_rms_norm, v, 2, NULL, 0) : mpc_build(m->b, MPC_OP_group_norm, v, 3, groups, 2);
+    return which == 1 ? mpc_build(m->b, MPC_OP_rms_norm, v, 2, NULL, 0)
+                      : mpc_build(m->b, MPC_OP_group_norm, v, 3, groups, 2);
 }
 
 static mpc_value_id make_product(maker *m) { /* x (x^T x) */
@@ -115,7 +120,8 @@ static mpc_value_id make_shifted(maker *m) { /* roll along rows, or a frame of 1
     if (pick(m, 2) == 0) {
         mpc_attr_arg frame[] = {MPC_A_INTS("before", one, 2), MPC_A_INTS("after", one, 2), MPC_A_FLOAT("value", 1e6)};
         bool whole = pick(m, 2) == 0; /* the middle, or the frame's corner too */
-        mpc_attr_arg cut[] = {MPC_A_INTS("start", whole ? one : first + 4, 2), MPC_A_INTS("stop", whole ? end : SHAPE, 2)};
+        mpc_attr_arg cut[] = {MPC_A_INTS("start", whole ? one : first + 4, 2),
+                              MPC_A_INTS("stop", whole ? end : SHAPE, 2)};
         v = mpc_build(m->b, MPC_OP_pad, &v, 1, frame, 3);
         return mpc_build(m->b, MPC_OP_slice, &v, 1, cut, 2);
     }
@@ -128,7 +134,8 @@ static mpc_value_id make_shifted(maker *m) { /* roll along rows, or a frame of 1
 }
 
 static mpc_value_id make_image(maker *m) { /* [1,4,8,1] through a convolution of 3 x 3, its transpose, or a pool */
-    const int64_t image[] = {1, ROWS, COLS, 1}, kernel[] = {3, 3, 1, 1}, start[] = {0, 0}, stop[] = {1, 8}, ones[] = {1, 1};
+    const int64_t image[] = {1, ROWS, COLS, 1}, kernel[] = {3, 3, 1, 1}, start[] = {0, 0}, stop[] = {1, 8},
+                  ones[] = {1, 1};
     mpc_value_id x = mpc_build_reshape(m->b, any(m), 4, image), other = any(m);
     uint32_t which = pick(m, 4);
     mpc_attr_arg pool[] = {MPC_A_INTS("kernel", kernel, 2), MPC_A_INTS("stride", ones, 2), MPC_A_INTS("pad", ones, 2)};
@@ -140,7 +147,8 @@ static mpc_value_id make_image(maker *m) { /* [1,4,8,1] through a convolution of
     mpc_value_id operands[2] = {which == 0 ? x : w[0], which == 0 ? w[0] : x};
     mpc_attr_arg attrs[] = {MPC_A_INTS("stride", ones, 2), MPC_A_INTS("pad", ones, 2)};
     mpc_attr_arg sized[] = {attrs[0], attrs[1], MPC_A_INT("h", ROWS), MPC_A_INT("w", COLS)};
-    if (which == 1) return back(m, mpc_build(m->b, MPC_OP_conv2d_grad_input, (const mpc_value_id[]){x, w[0]}, 2, sized, 4));
+    if (which == 1)
+        return back(m, mpc_build(m->b, MPC_OP_conv2d_grad_input, (const mpc_value_id[]){x, w[0]}, 2, sized, 4));
     return back(m, mpc_build(m->b, MPC_OP_conv2d, operands, 2, attrs, 2));
 }
 
@@ -157,7 +165,8 @@ static mpc_value_id make_recurrent(maker *m) { /* x [2,2,8], states [2,8] */
     bool lstm = pick(m, 2) == 0;
     int64_t wide = (lstm ? 4 : 3) * COLS, flat[] = {wide}, narrow[] = {COLS};
     mpc_value_id x = mpc_build_reshape(m->b, any(m), 3, steps), bias = repeated(m, 1, wide), h = repeated(m, 2, COLS);
-    mpc_value_id v[6] = {x, repeated(m, COLS, wide), repeated(m, COLS, wide), mpc_build_reshape(m->b, bias, 1, flat), h, repeated(m, 2, COLS)};
+    mpc_value_id v[6] = {x, repeated(m, COLS, wide), repeated(m, COLS, wide), mpc_build_reshape(m->b, bias, 1, flat),
+                         h, repeated(m, 2, COLS)};
     if (!lstm) v[4] = mpc_build_reshape(m->b, repeated(m, 1, COLS), 1, narrow);
     return back(m, mpc_build(m->b, lstm ? MPC_OP_lstm : MPC_OP_gru, v, 6, NULL, 0));
 }
@@ -166,25 +175,29 @@ static mpc_value_id make_attention(maker *m) { /* q, k, v [1,4,2,4] */
     const int64_t heads[] = {1, ROWS, 2, COLS / 2};
     mpc_value_id v[3];
     for (int i = 0; i < 3; i++) v[i] = mpc_build_reshape(m->b, any(m), 4, heads);
-    mpc_attr_arg attrs[] = {MPC_A_FLOAT("scale", 0.5), MPC_A_BOOL("causal", pick(m, 2)), MPC_A_INT("window", pick(m, 3))};
+    mpc_attr_arg attrs[] = {MPC_A_FLOAT("scale", 0.5), MPC_A_BOOL("causal", pick(m, 2)),
+                            MPC_A_INT("window", pick(m, 3))};
     return back(m, mpc_build(m->b, MPC_OP_attention, v, 3, attrs, 3));
 }
 
 static mpc_value_id make_draw(maker *m) {
     mpc_value_id v[3] = {any(m), m->seed_input, m->step_input};
-    mpc_attr_arg drop[] = {MPC_A_FLOAT("rate", 0.25), MPC_A_INT("stream", 7)}, shape[] = {MPC_A_INTS("shape", SHAPE, 2), MPC_A_INT("stream", 8)};
+    mpc_attr_arg drop[] = {MPC_A_FLOAT("rate", 0.25), MPC_A_INT("stream", 7)},
+                 shape[] = {MPC_A_INTS("shape", SHAPE, 2), MPC_A_INT("stream", 8)};
     if (pick(m, 2) == 0) return mpc_build(m->b, pick(m, 2) ? MPC_OP_dropout : MPC_OP_drop_path, v, 3, drop, 2);
     return mpc_build(m->b, pick(m, 2) ? MPC_OP_random_normal : MPC_OP_random_uniform, v + 1, 2, shape, 2);
 }
 
 static mpc_graph *make_graph(mpc_context *ctx, uint64_t seed, uint32_t size) {
-    static mpc_value_id (*const recipes[])(maker *) = {make_unary, make_unary,   make_unary,   make_binary, make_binary,    make_reduction, make_running, make_sorted,
-                                                       make_chosen, make_rows,   make_norm,    make_product, make_shifted,  make_image,     make_recurrent, make_attention,
-                                                       make_draw};
+    static mpc_value_id (*const recipes[])(maker *) = {
+        make_unary,   make_unary,  make_unary,     make_binary,    make_binary, make_reduction,
+        make_running, make_sorted, make_chosen,    make_rows,      make_norm,   make_product,
+        make_shifted, make_image,  make_recurrent, make_attention, make_draw};
     maker m = {.b = mpc_builder_create(ctx, "random"), .seed = seed};
     if (m.b == NULL) return NULL;
     for (int i = 0; i < INPUTS; i++)
-        m.values[m.count++] = mpc_build_input(m.b, (const char[]){'x', (char)('0' + i), 0}, mpc_type_make(ctx, MPC_FMT_f32, 2, SHAPE), NULL, 0);
+        m.values[m.count++] = mpc_build_input(m.b, (const char[]){'x', (char)('0' + i), 0},
+                                              mpc_type_make(ctx, MPC_FMT_f32, 2, SHAPE), NULL, 0);
     m.seed_input = mpc_build_input(m.b, "seed", mpc_type_make(ctx, MPC_FMT_i64, 0, SHAPE), NULL, 0);
     m.step_input = mpc_build_input(m.b, "step", mpc_type_make(ctx, MPC_FMT_i32, 0, SHAPE), NULL, 0);
     for (uint32_t i = 0; i < size && m.count < MOST; i++) {
@@ -239,16 +252,18 @@ static mpc_tensor no_state(void *user, const mpc_graph *g, const mpc_node *state
     return (mpc_tensor){.data = NULL};
 }
 
-static bool is_inside(mpc_interval a, double x) { return isnan(x) ? a.nan : a.lo <= x && x <= a.hi && (!a.counted || x == nearbyint(x)); }
+static bool is_inside(mpc_interval a, double x) {
+    return isnan(x) ? a.nan : a.lo <= x && x <= a.hi && (!a.counted || x == nearbyint(x));
+}
 
 static void check_values(run *r, const mpc_graph *g, const mpc_interval *range, const mpc_tensor *values) {
     for (mpc_value_id v = 0; v < g->value_count; v++) {
         int64_t count = mpc_type_elements(&values[v].type), at = 0;
         while (at < count && is_inside(range[v], values[v].data[at])) at++;
         const mpc_node *n = mpc_producer(g, v);
-        CHECK_MSG(at == count, "seed %llu, %s: %s (%s) is %.9g, outside [%.9g, %.9g]%s", (unsigned long long)r->seed, mpc_format_get(r->low)->name,
-                  mpc_value_name(g, v), n ? mpc_op_get(g->ctx, n->op)->name : "input", values[v].data[at], range[v].lo, range[v].hi,
-                  range[v].nan ? " or NaN" : "");
+        CHECK_MSG(at == count, "seed %llu, %s: %s (%s) is %.9g, outside [%.9g, %.9g]%s", (unsigned long long)r->seed,
+                  mpc_format_get(r->low)->name, mpc_value_name(g, v), n ? mpc_op_get(g->ctx, n->op)->name : "input",
+                  values[v].data[at], range[v].lo, range[v].hi, range[v].nan ? " or NaN" : "");
         r->checked++;
         r->bounded += mpc_interval_is_finite(range[v]);
     }
@@ -290,7 +305,8 @@ int main(int argc, char **argv) {
     const mpc_sink sink = {show, NULL};
     mpc_sources *sources = mpc_sources_create();
     mpc_context *ctx = mpc_context_create(&sink, sources);
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1500, checked = 0, bounded = 0;
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 1500,
+             checked = 0, bounded = 0;
     if (ctx == NULL || mpc_passes_register(ctx) != MPC_OK) return 1;
     for (uint64_t seed = first; seed < first + count; seed++) {
         run r = {.seed = seed, .low = formats[seed % 3]};
@@ -298,7 +314,8 @@ int main(int argc, char **argv) {
         checked += r.checked;
         bounded += r.bounded;
     }
-    CHECK_MSG(bounded * 4 > checked, "only %llu of %llu values are bounded", (unsigned long long)bounded, (unsigned long long)checked);
+    CHECK_MSG(bounded * 4 > checked, "only %llu of %llu values are bounded", (unsigned long long)bounded,
+              (unsigned long long)checked);
     mpc_context_destroy(ctx);
     mpc_sources_destroy(sources);
     return check_result();
