@@ -165,9 +165,9 @@ int mpc_trainer_run(mpc_trainer *t) {
         while (train_window(t, &ok)) {
         }
     else if (t->saved_step != t->cursor.step) ok = mpc_trainer_save(t, false); /* of length 0: the initial weights */
-    if (ok) return finish(t);
+    int status = ok ? finish(t) : MPC_EXIT_FAILED;
     mpc_progress_end(&t->progress);
     if (t->runners.found.is) return mpc_report_nonfinite(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;
-    mpc_log_flush(&t->log);
-    return MPC_EXIT_FAILED;
+    if (!ok) mpc_log_flush(&t->log);
+    return status;
 }

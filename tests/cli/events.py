@@ -39,16 +39,32 @@ def says_what_the_log_says():
         check(len(files(f.at("run"))) == 1)
 
 
+def newest_checkpoint(f):
+    folder = f.at("run", "checkpoints")
+    names = [n for n in os.listdir(folder) if n.startswith("step-")] if os.path.isdir(folder) else []
+    return max((int(n[5:]) for n in names), default=0)
+
+
+def last_step(f):
+    return max((p[-1][0] for p in curves(f.at("run")).values()), default=0) if files(f.at("run")) else 0
+
+
 def no_step_comes_twice_after_a_kill():
     with Folder() as f:
-        args = ("train", "tiny.mpg", "--set", "length=4000 steps", "--set", "save_every=50 steps", "--set", "eval_every=50 steps")
+        args = ("train", "tiny.mpg", "--set", "length=400000 steps", "--set", "save_every=700 steps", "--set", "eval_every=100000 steps")
         p = subprocess.Popen(f.command(*args, "--out", "run"), cwd=f.path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        while p.poll() is None and not os.path.exists(f.at("run", "checkpoints", "step-00000100")):
-            time.sleep(0.02)
-        p.send_signal(signal.SIGKILL)
+        while p.poll() is None:
+            p.send_signal(signal.SIGSTOP)
+            if 0 < newest_checkpoint(f) < last_step(f):
+                break
+            p.send_signal(signal.SIGCONT)
+            time.sleep(0.1)
+        p.kill()
         p.wait()
-        f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "length=1000 steps")
-        check(f.log("run")[-1]["step"] == 1000)
+        kept, end = newest_checkpoint(f), last_step(f) + 100
+        check(0 < kept < last_step(f), kept, "nothing comes again")
+        f.mpc("train", "tiny.mpg", "--resume", "run", "--change", f"length={end} steps")
+        check(f.log("run")[-1]["step"] == end)
         check_equals_log(f, "run")
         check(len(files(f.at("run"))) == 2)
 

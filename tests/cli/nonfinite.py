@@ -140,6 +140,8 @@ def evaluation():
         f.mpc("train", "tiny.mpg", "--out", "run", "--steps", "4")
         f.mpc("eval", "tiny.mpg", "--from", "run", "--check-nonfinite")
         f.put("test.csv", rows(20, 5) + "1,inf,0,0,1\n")
+        r = f.mpc("train", "tiny.mpg", "--steps", "4", "--set", "nonfinite=keep", "--check-nonfinite", status=3)
+        check("evaluation after step 4: the input `x`" in r.err, r.err)
         r = f.mpc("eval", "tiny.mpg", "--from", "run", "--set", "nonfinite=keep", "--check-nonfinite", status=1)
         check("E380" in r.err and "the input `x` is not finite" in r.err, r.err)
 
