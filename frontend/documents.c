@@ -165,7 +165,7 @@ static void describe_text(const describer *d) {
 bool mpc_describe_file(mpc_context *ctx, uint32_t file, mpc_str *out) {
     mpc_arena *arena = mpc_arena_create();
     fe_text text = {0};
-    bool ok = arena && fe_text_read(ctx, arena, file, &text);
+    bool ok = fe_text_read(ctx, arena, file, &text);
     if (ok) {
         describe_text(&(describer){&text, out});
         ok = !out->failed ||

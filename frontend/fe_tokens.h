@@ -28,7 +28,8 @@ typedef struct fe_text { /* a parsed file with its tokens */
     fe_token_list tokens;
 } fe_text;
 
-/* Parses a registered file and takes it apart; the tree lives in `arena`. false after diagnostics; free it either way.
+/* Parses a registered file and takes it apart; the tree lives in `arena` (NULL: there was no memory for one). false
+ * after diagnostics; free it either way.
  */
 bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *out);
 void fe_text_free(fe_text *text);

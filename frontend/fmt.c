@@ -271,7 +271,7 @@ static bool layout(fmt *f, const fe_text *t, mpc_arena *labels, mpc_str *out) {
 bool mpc_format_file(mpc_context *ctx, uint32_t file, bool label, mpc_str *out) {
     mpc_arena *arena = mpc_arena_create();
     fe_text text = {0};
-    bool ok = arena && fe_text_read(ctx, arena, file, &text);
+    bool ok = fe_text_read(ctx, arena, file, &text);
     if (ok) {
         fmt f = {.text = text.text};
         ok = layout(&f, &text, label ? arena : NULL, out) && !out->failed;

@@ -78,6 +78,7 @@ static bool scan(fe_parser *p, fe_text *t) {
 
 bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *out) {
     *out = (fe_text){0};
+    if (!arena) return mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to read this file") == MPC_OK;
     fe_model_diag diag = {.ctx = ctx, .arena = arena};
     fe_parser *p = mpc_alloc(sizeof *p);
     bool ok = p != NULL;

@@ -79,7 +79,32 @@ static bool once(const char *source, uint64_t fail) {
     return ok && !text_failed;
 }
 
+/* Layout and description of a text, which has comments; true when both went through. */
+static bool lay_out(uint64_t fail) {
+    static const char commented[] = "## width\nconst k = 2 # two\nblock f(x) { return g(g(x, 1), # one\n 2) } ## block\n"
+                                    "model m(x: f32[batch, 4]) { output f(x) }\ntrain { schedule = cosine(warmup = 10) }\n";
+    unsigned count = 0;
+    mpc_sink sink = {ignore, &count};
+    mpc_alloc_fail_after(fail);
+    mpc_sources *sources = mpc_sources_create();
+    mpc_context *ctx = sources ? mpc_context_create(&sink, sources) : NULL;
+    uint32_t file = ctx ? mpc_sources_add(sources, "m.mpg", commented, strlen(commented)) : 0;
+    mpc_str out = {0}, about = {0};
+    bool ok = file && mpc_format_file(ctx, file, true, &out) && mpc_describe_file(ctx, file, &about);
+    mpc_alloc_fail_after(0);
+    CHECK_MSG(ok || count > 0 || !file, "layout, fail %llu: silent", (unsigned long long)fail);
+    mpc_str_free(&out);
+    mpc_str_free(&about);
+    mpc_context_destroy(ctx);
+    mpc_sources_destroy(sources);
+    return ok;
+}
+
 int main(void) {
+    uint64_t start = mpc_alloc_count();
+    CHECK(lay_out(0));
+    uint64_t layouts = mpc_alloc_count() - start;
+    for (uint64_t n = 1; n <= layouts; n++) CHECK_MSG(!lay_out(n), "layout, allocation %llu", (unsigned long long)n);
     CHECK(once(text, 0));
     CHECK(!once(wrong, 0));
     uint64_t before = mpc_alloc_count();
