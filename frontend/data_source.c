@@ -153,18 +153,31 @@ static const source_kind kinds[] = {
     {"split", MPC_SOURCE_SPLIT, {"of", "fraction", "seed"}, read_split},
 };
 
+static void unknown_argument(mpc_model *m, const fe_ast *a, const source_kind *k) {
+    static const char *const about_columns[] = {"label", "labels", "target", "scale", "shape", "columns", "features"};
+    mpc_str known = {0};
+    for (uint32_t i = 0; k->arguments[i]; i++) mpc_str_printf(&known, i ? ", %s" : "%s", k->arguments[i]);
+    fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E011", a->name_span, "%s has no argument `%s`", k->name, a->text);
+    fe_label(&r, "%s(%s)", k->name, mpc_str_cstr(&known));
+    for (size_t i = 0; i < sizeof about_columns / sizeof *about_columns; i++)
+        if (strcmp(a->text, about_columns[i]) == 0)
+            fe_help(&r, "which columns feed an input, and how, is a line of its own: input x = columns[0:4] / 16");
+    fe_send(&r);
+    mpc_str_free(&known);
+}
+
 /* Names of arguments are known; those of zip are names of fields. */
 static bool only_arguments(mpc_model *m, const fe_ast *call, const source_kind *k) {
     uint32_t most = 0;
     while (k->arguments[most]) most++;
-    if (most && call->list.count > most) return wrong(m, call, "too many arguments for this source");
     for (const fe_ast *a = call->list.first; a && most; a = a->next) {
         bool known = a->text == NULL;
         for (uint32_t i = 0; a->text && i < most; i++) known = known || strcmp(k->arguments[i], a->text) == 0;
         if (known) continue;
-        fe_error(&m->diag, "E011", a->name_span, "%s has no argument `%s`", k->name, a->text);
+        unknown_argument(m, a, k);
         return false;
     }
+    if (most && call->list.count > most) return wrong(m, call, "too many arguments for this source");
     return true;
 }
 
