@@ -24,18 +24,25 @@ double mpc_cost_move(const mpc_costs *c, double bytes) {
     return bytes / (bytes <= p->cache_bytes ? p->cache_bandwidth : p->bandwidth);
 }
 
+/* What other values have driven out of the cache since it was made comes from memory. */
+static double move_by_share(const mpc_costs *c, double bytes, double far) {
+    return (1 - far) * mpc_cost_move(c, bytes) + far * bytes / c->profile.bandwidth;
+}
+
 /* A loop converts low numbers as it moves them: on a CPU that takes longer than moving them within a cache. */
-static double move_in_loop(const mpc_costs *c, mpc_value_id v, mpc_format f) {
-    double seconds = mpc_cost_move(c, c->elements[v] * bytes_of(f));
+static double move_in_loop(const mpc_costs *c, mpc_value_id v, mpc_format f, double far) {
+    double seconds = move_by_share(c, c->elements[v] * bytes_of(f), far);
     return mpc_format_is_low(f) ? fmax(seconds, c->elements[v] / c->profile.convert) : seconds;
 }
 
-double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f) { return move_in_loop(c, v, f); }
+double mpc_cost_read(const mpc_costs *c, mpc_value_id v, mpc_format f) { return move_in_loop(c, v, f, c->far[v]); }
 
 double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f) {
     bool there = c->made[v] == MPC_MADE_FREE || (c->made[v] >= MPC_MADE_BEFORE && f == mpc_value_format(c->g, v));
     if (there) return 0;
-    return c->made[v] == MPC_MADE_LOOP ? move_in_loop(c, v, f) : mpc_cost_move(c, c->elements[v] * bytes_of(f));
+    double far = c->spilled[v] ? 1 : 0;
+    bool loop = c->made[v] == MPC_MADE_LOOP || c->made[v] == MPC_MADE_UPDATE;
+    return loop ? move_in_loop(c, v, f, far) : move_by_share(c, c->elements[v] * bytes_of(f), far);
 }
 
 double mpc_cost_round(const mpc_costs *c, mpc_value_id v) {
@@ -60,6 +67,7 @@ double mpc_cost_unfold(const mpc_costs *c, mpc_value_id v) {
 double mpc_cost_cast(const mpc_costs *c, mpc_value_id v, mpc_format from, mpc_format to) {
     if (from == to || c->made[v] == MPC_MADE_FREE) return 0;
     double convert = c->elements[v] / c->profile.convert;
+    if (c->made[v] == MPC_MADE_UPDATE) return 0; /* converted as it is written */
     bool own_kernel = c->made[v] == MPC_MADE_KERNEL || c->made[v] == MPC_MADE_BEFORE;
     return own_kernel ? convert + c->profile.gap + mpc_cost_read(c, v, from) : convert;
 }
@@ -69,7 +77,7 @@ static double seconds_of_op(const mpc_costs *c, mpc_node_id id, mpc_format f) {
     if (!t->present) return 0;
     const mpc_rate *r = &c->profile.rate[t->size.kind][f];
     if (!(r->flops > 0)) r = &c->profile.rate[t->size.kind][MPC_FMT_f32];
-    double memory = mpc_cost_move(c, t->moved * bytes_of(f)) + mpc_cost_move(c, t->fixed_bytes);
+    double memory = move_by_share(c, t->moved * bytes_of(f), t->moved > 0 ? t->far / t->moved : 0) + mpc_cost_move(c, t->fixed_bytes);
     return c->profile.gap + fmax(mpc_rate_seconds(r, &t->size), r->setup + memory);
 }
 

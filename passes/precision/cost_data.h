@@ -33,6 +33,7 @@ typedef struct mpc_op_terms { /* of a LOW op */
     bool present;
     mpc_op_size size;
     double moved; /* operand elements whose format is decided */
+    double far;   /* of these, how many have left the cache since they were made */
     double fixed_bytes;
 } mpc_op_terms;
 
@@ -47,9 +48,14 @@ struct mpc_costs {
     mpc_value_id *folded;  /* by value: stored in another format than this one, it costs a kernel; MPC_NONE */
     mpc_made *made;        /* by value */
     double *elements;      /* by value; 0: no float, nothing to price */
+    double *far;           /* by value: share of the loops' readings of it that find it out of the cache */
+    bool *spilled;         /* by value: somebody does */
     mpc_op_terms *ops;     /* by node */
     const double *charge_value, *charge_node, *charge_operand;
 };
+
+/* cost_distance.c: fills far, spilled and the `far` of ops, once readings are there. false: out of memory. */
+bool mpc_costs_find_far(mpc_costs *c, mpc_arena *scratch);
 
 double mpc_cost_move(const mpc_costs *c, double bytes);
 double mpc_cost_write(const mpc_costs *c, mpc_value_id v, mpc_format f);
