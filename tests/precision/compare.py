@@ -10,7 +10,8 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 EXAMPLES = [(f"examples/{name}.mpg", []) for name in ("clip", "gan", "llama", "lstm", "moe", "resnet", "unet", "vae", "vit")]
 MODELS = EXAMPLES + [("examples/digits.mpg", []), ("examples/mlp.mpg", []), ("examples/linear.mpg", []), ("examples/gpt.mpg", []),
           ("examples/gpt.mpg", ["--const", "width=32", "--const", "depth=2", "--batch", "8"]), ("bench/tiny.mpg", []), ("bench/mlp1024.mpg", []),
-          ("bench/resnet20.mpg", []), ("bench/odd.mpg", []), ("bench/odd.mpg", ["--const", "width=257", "--batch", "7"]), ("bench/gpt2.mpg", [])]
+          ("bench/resnet20.mpg", []), ("bench/odd.mpg", []), ("bench/odd.mpg", ["--const", "width=257", "--batch", "7"]), ("bench/odd.mpg", ["--const", "width=100", "--batch", "129"]),
+          ("bench/odd.mpg", ["--const", "width=1000", "--batch", "7"]), ("bench/gpt2.mpg", [])]
 failed = []
 
 
