@@ -108,7 +108,7 @@ static uint32_t line_end(const fmt *f, uint32_t first) {
     const fmt_token *t = f->tokens.data;
     if (t[first].t.kind == FE_TOKEN_COMMENT) return first + 1;
     for (uint32_t i = first; i < f->tokens.count; i++) {
-        bool round = t[i].inside == '(' || t[i].inside == '[';
+        bool round = t[i].inside == '(' || t[i].inside == '[' || t[i].t.kind == ')' || t[i].t.kind == ']';
         if (i > first && !round && (t[i].t.newlines > 0 || t[i].t.kind == FE_TOKEN_COMMENT)) return i;
         if (i > first && t[i].t.kind == '}' && t[i].split) return i;
         if (t[i].t.kind == '{' && t[i].split) return i + 1;
