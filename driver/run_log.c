@@ -148,6 +148,18 @@ mpc_status mpc_log_end(mpc_log *log) {
     return log->buffer.length > LARGE ? mpc_log_flush(log) : MPC_OK;
 }
 
+/* A full disk takes part of a line: lines are whole or absent. */
+static mpc_status cut_short(mpc_log *log, size_t written) {
+    mpc_status status = log_error(log);
+    size_t whole = written;
+    while (whole > 0 && log->buffer.data[whole - 1] != '\n') whole--;
+    off_t end = lseek(log->fd, 0, SEEK_CUR);
+    if (end < 0 || ftruncate(log->fd, end - (off_t)(written - whole)) != 0) return status;
+    lseek(log->fd, 0, SEEK_END);
+    mpc_str_clear(&log->buffer); /* the rest is lost, and what comes now begins a line */
+    return status;
+}
+
 mpc_status mpc_log_flush(mpc_log *log) {
     if (log->buffer.failed) return mpc_error(log->sink, "E901", "not enough memory for the log");
     const char *p = log->buffer.data;
@@ -155,7 +167,7 @@ mpc_status mpc_log_flush(mpc_log *log) {
     while (left > 0) {
         ssize_t n = write(log->fd, p, left);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return log_error(log);
+        if (n < 0) return cut_short(log, log->buffer.length - left);
         p += n;
         left -= (size_t)n;
     }

@@ -39,6 +39,9 @@ with Folder() as f:
     r = f.mpc("train", "tiny.mpg", "--out", "full", status=1, file_size=size - 100)
     check("E420" in r.err and "File too large" in r.err, r.err)
     check(not [n for n in os.listdir(f.at("full/checkpoints")) if n.startswith(("tmp-", "step-"))])
+    # a log that fills the disk ends with a whole line
+    f.mpc("train", "tiny.mpg", "--out", "log", "--steps", "400", status=1, file_size=20000)
+    check(20000 - 400 < len(f.get("log", "log.jsonl")) < 20000 and f.log("log")[-1]["step"] > 20, f.get("log", "log.jsonl")[-400:])
 
 with Folder() as f:
     f.mpc("train", "tiny.mpg", "--out", "run", "--set", "length=3 epochs")
