@@ -51,14 +51,34 @@ static bool rename_by(const char *glob, size_t glob_length, const char *to, cons
     return true;
 }
 
+static bool rename_by_rule(const mpc_options *o, size_t rule, const char *name, mpc_str *out) {
+    const char *glob = o->renames.data[rule], *equals = strchr(glob, '=');
+    return rename_by(glob, (size_t)(equals - glob), equals + 1, name, out);
+}
+
 /* False: no rule is about it. */
 static bool name_here(const mpc_options *o, const char *name, mpc_str *out) {
-    for (size_t i = 0; i < o->renames.count; i++) {
-        const char *rule = o->renames.data[i], *equals = strchr(rule, '=');
-        if (rename_by(rule, (size_t)(equals - rule), equals + 1, name, out)) return true;
-    }
+    for (size_t i = 0; i < o->renames.count; i++)
+        if (rename_by_rule(o, i, name, out)) return true;
     mpc_str_append(out, name);
     return false;
+}
+
+/* A rule that is about no tensor of the file is a slip, and what it was meant for would start afresh or as it is. */
+static bool rules_apply(const mpc_session *s, const mpc_safetensors *file, const char *place) {
+    const mpc_options *o = s->cli->options;
+    mpc_str name = {0};
+    bool all = true;
+    for (size_t i = 0; i < o->renames.count; i++) {
+        bool applies = false;
+        for (uint32_t k = 0; k < mpc_safetensors_count(file) && !applies; k++)
+            applies = rename_by_rule(o, i, mpc_safetensors_at(file, k)->name, &name);
+        if (applies) continue;
+        mpc_error(s->sink, "E406", "--rename '%s' is about no tensor of %s", o->renames.data[i], place);
+        all = false;
+    }
+    mpc_str_free(&name);
+    return all;
 }
 
 static bool may_be_missing(const mpc_options *o, const char *name) {
@@ -77,7 +97,8 @@ typedef struct init_lists {
     init_list loaded, converted, fresh, unused;
     uint32_t rounded; /* 16-bit in the file, f32 here */
     mpc_checkpoint_diff diff;
-    bool *filled;        /* by store entry */
+    const mpc_tensor_view **source; /* by store entry: what it is taken from, NULL: nothing */
+    bool twice;                     /* some have two such, which has been said */
     mpc_str here, there; /* numbered names of the model and of the file; "": the file has none of them */
 } init_lists;
 
@@ -110,7 +131,13 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
     for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
         mpc_store_entry *e = mpc_store_at(s->store, i);
         if (!is_parameter(e) || strcmp(e->name, name) != 0) continue;
-        l->filled[i] = true; /* of another shape, it is listed as such and not as missing */
+        if (l->source[i]) {
+            mpc_error(s->sink, "E406", "`%s` and `%s` of %s are both `%s` here", l->source[i]->name, t->name,
+                      l->diff.place, name);
+            l->twice = true;
+            return;
+        }
+        l->source[i] = t; /* of another shape, it is listed as such and not as missing */
         if (!mpc_store_takes(e, t)) {
             mpc_diff_missing(&l->diff, e->name, &e->type, &t->type);
             return;
@@ -143,7 +170,7 @@ static void list_missing(mpc_session *s, init_lists *l) {
         const mpc_store_entry *e = mpc_store_at(s->store, i);
         if (!is_parameter(e)) continue;
         l->diff.wanted++;
-        if (l->filled[i]) continue;
+        if (l->source[i]) continue;
         append_name(&l->fresh, e->name, &e->type, NULL);
         if (!may_be_missing(s->cli->options, e->name)) mpc_diff_missing(&l->diff, e->name, &e->type, NULL);
     }
@@ -161,6 +188,7 @@ static bool numbers_differ(const init_lists *l, mpc_numbered *mine, mpc_numbered
 /* Unused tensors alone are no error: the file may hold more than is wanted. */
 static bool judge_lists(mpc_session *s, init_lists *l) {
     mpc_numbered mine, other;
+    if (l->twice) return false;
     if (numbers_differ(l, &mine, &other)) return mpc_diff_report_numbered(&l->diff, &mine, &other, s->sink) == MPC_OK;
     if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
     fprintf(stderr, "%u of %u parameters from %s\n", l->loaded.count + l->converted.count, l->diff.wanted,
@@ -240,18 +268,19 @@ bool mpc_load_weights(mpc_session *s, const char *path, mpc_load_mode mode) {
 bool mpc_init_weights(mpc_session *s) {
     mpc_str place = {0};
     mpc_safetensors *file = open_init(s, &place);
-    init_lists l = {.filled = file ? mpc_alloc(mpc_store_count(s->store) + 1) : NULL,
+    size_t entries = (size_t)mpc_store_count(s->store) + 1;
+    init_lists l = {.source = file ? mpc_alloc(entries * sizeof *l.source) : NULL,
                     .diff = {.place = mpc_str_cstr(&place), .kind = "parameters", .settable = true}};
     bool ok = false;
-    if (l.filled && list_numbers(s, file, &l)) {
-        memset(l.filled, 0, mpc_store_count(s->store) + 1);
+    if (l.source && list_numbers(s, file, &l)) {
+        memset(l.source, 0, entries * sizeof *l.source);
         load_tensors(s, file, &l);
         list_missing(s, &l);
-        ok = judge_lists(s, &l);
+        ok = rules_apply(s, file, l.diff.place) && judge_lists(s, &l);
         mpc_store_restart_averages(s->store);
         ok = mpc_store_derive(s->store) == MPC_OK && ok;
     } else if (file) mpc_error(s->sink, "E901", "out of memory");
-    mpc_free(l.filled);
+    mpc_free(l.source);
     mpc_str *texts[] = {&l.here, &l.there, &l.loaded.text, &l.converted.text, &l.fresh.text, &l.unused.text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) mpc_str_free(texts[i]);
     mpc_diff_free(&l.diff);

@@ -1,6 +1,7 @@
 """--init on real runs: what is loaded, converted, new and not used is said with counts and first names; strict unless told; precisions
 change on the way; and a file of another program, which says nothing of its numbered names, has them counted."""
 import json
+import os
 import struct
 
 from support import MODEL, Folder, check, final_checkpoint, read_safetensors, run_all
@@ -90,6 +91,15 @@ def what_is_said():
         check("E401" in f.mpc("train", "head.mpg", "--init", "run", "--allow-missing", "fc1.*", *STILL, "--out", "no2", status=1).err)
         r = f.mpc("train", "head.mpg", "--init", "run", "--rename", "fc2.*=head.*", *STILL, "--out", "renamed")
         check(weights(f, "renamed")["head.weight"] == old["fc2.weight"] and section(r.err, "new") == (0, []), r.err)
+
+        # a rule is about some tensor, and what two tensors would become is neither
+        for rule in ("fc3.*=head.*", "fc2.*=head", "head.*=fc2.*"):
+            r = f.mpc("train", "head.mpg", "--init", "run", "--rename", rule, "--allow-missing", "**", *STILL, "--out", "no3", status=1)
+            check("E406" in r.err and rule in r.err and "run (best)" in r.err, r.err)
+        r = f.mpc("train", "tiny.mpg", "--init", "run", "--rename", "fc2.bias=fc1.bias", "--allow-missing", "**", *STILL, "--out", "no4", status=1)
+        check("E406" in r.err and "`fc1.bias` and `fc2.bias`" in r.err and not os.path.exists(f.at("no4")), r.err)
+        for words in (("--rename", "a=b"), ("--allow-missing", "a")):
+            check("--init" in f.mpc("train", "tiny.mpg", *words, *STILL, "--out", "no5", status=2).err)
 
         # names that nobody expects are no error, but are said
         write_safetensors(f, "more.safetensors", dict(old, **{f"extra.{i}": ("F32", [1], b"\0\0\0\0") for i in range(20)}))
