@@ -3,6 +3,7 @@
 #include "base/str.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,15 @@ uint64_t mpc_hash_bytes(const void *data, size_t size) {
 }
 
 uint64_t mpc_hash_str(const char *text) { return mpc_hash_bytes(text, strlen(text)); }
+
+void mpc_hash_text(const void *data, size_t size, char out[17]) {
+    snprintf(out, 17, "%016" PRIx64, mpc_hash_bytes(data, size));
+}
+
+const char *mpc_path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 /* One row of the distance table after another; `row[j]` is the distance of a[0..i] and b[0..j]. */
 static unsigned next_row(unsigned *row, char c, unsigned i, const char *b, size_t length) {

@@ -2,8 +2,8 @@
 #ifndef MPC_BASE_STR_H
 #define MPC_BASE_STR_H
 
-#include <stdbool.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +25,11 @@ const char *mpc_str_cstr(const mpc_str *s);
 /* FNV-1a, 64 bit; used for content keys and random streams, so it may never change. */
 uint64_t mpc_hash_bytes(const void *data, size_t size);
 uint64_t mpc_hash_str(const char *text);
+/* The hash of bytes as 16 digits. */
+void mpc_hash_text(const void *data, size_t size, char out[17]);
+
+/* What stands behind the last slash of a path: part of `path`. */
+const char *mpc_path_name(const char *path);
 
 /* Levenshtein distance with early exit: returns limit + 1 when the distance is greater than `limit`. */
 unsigned mpc_edit_distance(const char *a, const char *b, unsigned limit);
@@ -33,8 +38,8 @@ unsigned mpc_edit_distance(const char *a, const char *b, unsigned limit);
  * one), `**` any number of segments. Bytes are compared as they are. */
 bool mpc_glob_match(const char *glob, const char *path);
 
-/* Shortest decimal text that strtod reads back to the same double (f32: strtof to the same float); always with '.', 'e',
- * "inf" or "nan". */
+/* Shortest decimal text that strtod reads back to the same double (f32: strtof to the same float); always with '.',
+ * 'e', "inf" or "nan". */
 void mpc_str_append_double(mpc_str *s, double value);
 void mpc_str_append_float(mpc_str *s, float value);
 

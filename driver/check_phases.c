@@ -1,6 +1,5 @@
 /* The phases of `mpc check`: what a training does first, once each, with the functions that trainings use. Everything
  * is written into a temporary folder; of the real one it is only asked whether it could be written. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -77,12 +76,9 @@ static bool check_values(mpc_check *c) { return mpc_trainer_bind(c->trainer); }
 
 /* ---- where results would go ---- */
 
-static bool has_entries(const char *path) {
-    DIR *d = opendir(path);
-    int entries = 0;
-    while (d && readdir(d)) entries++;
-    if (d) closedir(d);
-    return entries > 2;
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* The path, or the nearest folder above it that is there, is a folder that can be written. */
@@ -100,14 +96,14 @@ static bool can_be_made(char *path) {
 
 static bool check_wanted(mpc_check *c) {
     const char *wanted = c->wanted ? c->wanted : "runs";
-    if (c->wanted && has_entries(wanted)) {
+    if (c->wanted && is_folder(wanted) && !mpc_folder_is_empty(wanted)) {
         mpc_error(&c->cli->sink, "E351", "%s is not empty; `train` would want --overwrite, --resume or another --out",
                   wanted);
         return false;
     }
     mpc_str path = {0};
     mpc_str_append(&path, wanted);
-    while (path.length > 1 && path.data[path.length - 1] == '/') path.data[--path.length] = '\0';
+    mpc_trim_slashes(&path);
     bool ok = path.failed ? out_of_memory(c) : can_be_made(path.data);
     if (!ok && !path.failed)
         mpc_error(&c->cli->sink, "E420", "a run couldn't be written to %s: %s: %s", wanted, path.data, strerror(errno));

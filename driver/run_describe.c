@@ -52,12 +52,12 @@ static json_t *added_passes_json(const mpc_session *s) {
 static json_t *run_json(mpc_session *s) {
     struct utsname host;
     if (uname(&host) != 0) memset(&host, 0, sizeof host);
-    char hash[24], when[32];
+    char hash[17], when[32];
     time_t now = time(NULL);
     struct tm utc;
     gmtime_r(&now, &utc);
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)mpc_hash_bytes(s->text, s->text_length));
+    mpc_hash_text(s->text, s->text_length, hash);
     mpc_str found = {0};
     mpc_runtime_info(&found);
     json_t *run = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o}", "schema", 1, "version",

@@ -47,13 +47,17 @@ bool mpc_make_folders(const char *path, const mpc_sink *sink) {
     return ok;
 }
 
-static bool is_empty(const char *path) {
+bool mpc_folder_is_empty(const char *path) {
     DIR *d = opendir(path);
     if (!d) return errno == ENOENT;
     int entries = 0;
     while (readdir(d)) entries++;
     closedir(d);
     return entries <= 2;
+}
+
+void mpc_trim_slashes(mpc_str *path) {
+    while (path->length > 1 && path->data[path->length - 1] == '/') path->data[--path->length] = '\0';
 }
 
 /* Files in the folder `used` of a run; what isn't a file stays. */
@@ -90,7 +94,7 @@ static bool remove_run(const char *path, const mpc_sink *sink) {
 
 static bool take_given(mpc_run_folder *f, mpc_session *s) {
     const mpc_options *o = s->cli->options;
-    if (!is_empty(o->out) && !o->overwrite) {
+    if (!mpc_folder_is_empty(o->out) && !o->overwrite) {
         mpc_diag diag = {.severity = MPC_SEV_ERROR,
                          .code = "E351",
                          .message = "this folder is not empty",
@@ -100,8 +104,8 @@ static bool take_given(mpc_run_folder *f, mpc_session *s) {
         return false;
     }
     mpc_str_append(&f->path, o->out);
-    while (f->path.length > 1 && f->path.data[f->path.length - 1] == '/') f->path.data[--f->path.length] = '\0';
-    return mpc_make_folders(f->path.data, s->sink) && (is_empty(o->out) || remove_run(o->out, s->sink));
+    mpc_trim_slashes(&f->path);
+    return mpc_make_folders(f->path.data, s->sink) && (mpc_folder_is_empty(o->out) || remove_run(o->out, s->sink));
 }
 
 bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink) {
@@ -128,7 +132,7 @@ bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s) {
 bool mpc_run_folder_open(mpc_run_folder *f, const char *path, const mpc_sink *sink) {
     *f = (mpc_run_folder){0};
     mpc_str_append(&f->path, path);
-    while (f->path.length > 1 && f->path.data[f->path.length - 1] == '/') f->path.data[--f->path.length] = '\0';
+    mpc_trim_slashes(&f->path);
     if (!set_paths(f, sink)) return false;
     if (access(f->checkpoints.data, F_OK) == 0) return true;
     mpc_error(sink, "E352", "%s is not the folder of a run: it has no `checkpoints`", path);
@@ -189,7 +193,7 @@ static void choose_checkpoint(const char *dir, const char *which, mpc_str *name)
 /* `from` is the file checkpoints/best or last: the checkpoint beside it that it names. */
 static bool follow_pointer(const char *from, mpc_str *out) {
     mpc_str folder = {0}, name = {0};
-    const char *slash = strrchr(from, '/'), *file = slash ? slash + 1 : from;
+    const char *slash = strrchr(from, '/'), *file = mpc_path_name(from);
     if (slash) mpc_str_append_n(&folder, from, (size_t)(slash - from));
     else mpc_str_append(&folder, ".");
     bool ok = read_name(mpc_str_cstr(&folder), file, &name);

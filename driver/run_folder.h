@@ -11,6 +11,8 @@ typedef struct mpc_run_folder {
 
 /* All folders of a path that are missing. */
 bool mpc_make_folders(const char *path, const mpc_sink *sink);
+bool mpc_folder_is_empty(const char *path); /* or isn't there yet */
+void mpc_trim_slashes(mpc_str *path);       /* at its end; "/" stays */
 /* runs/NAME-001, or with the next free number: made here, so that it belongs to one process. */
 bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink);
 /* runs/NAME-001 and so on, or --out; made here. */
@@ -23,7 +25,8 @@ void mpc_run_folder_free(mpc_run_folder *f);
 bool mpc_run_folder_put(const mpc_run_folder *f, const char *name, const char *text, size_t size, const mpc_sink *sink);
 /* model.mpg, used/, resolved.mpg, run.json, assignment.txt. */
 bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
-/* Compares the settings with those in run.json (run_settings.c): what differs must be allowed by --change (E353), and some can't (E376). */
+/* Compares the settings with those in run.json (run_settings.c): what differs must be allowed by --change (E353), and
+ * some can't (E376). */
 bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s);
 /* Says what --change has changed, and what becomes of the learning rate after `applied` updates. */
 void mpc_run_folder_note_changes(const mpc_run_folder *f, mpc_session *s, const mpc_cursor *at, double applied);

@@ -3,7 +3,6 @@
  * run's own copy: either may be what the user wants, and the message says how to ask for it. */
 #include "driver/run_plugins.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +15,6 @@
 #include "passes/plugins.h"
 #include "runtime/data/dataset_impl.h"
 
-static const char *file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool no_memory(const mpc_session *s) {
     mpc_error(s->sink, "E901", "out of memory");
     return false;
@@ -28,10 +22,10 @@ static bool no_memory(const mpc_session *s) {
 
 /* Hash of a file's bytes as text in the session's arena; NULL: it can't be read. */
 static const char *hash_of(const mpc_session *s, const char *path) {
-    char *data, text[24];
+    char *data, text[17];
     size_t size;
     if (mpc_data_read_file(path, NULL, &data, &size) != MPC_OK) return NULL;
-    snprintf(text, sizeof text, "%016" PRIx64, mpc_hash_bytes(data, size));
+    mpc_hash_text(data, size, text);
     mpc_free(data);
     return mpc_arena_strdup(s->overrides.owned, text);
 }
@@ -48,7 +42,7 @@ static bool load(mpc_session *s, const char *path, const char *hash) {
 static const char *given(const mpc_session *s, const char *name) {
     const mpc_text_list *list = &s->cli->options->plugins;
     for (size_t i = 0; i < list->count; i++)
-        if (strcmp(file_name(list->data[i]), name) == 0) return list->data[i];
+        if (strcmp(mpc_path_name(list->data[i]), name) == 0) return list->data[i];
     return NULL;
 }
 
@@ -59,13 +53,13 @@ static void refuse(const mpc_session *s, const char *folder, const json_t *row, 
     mpc_str message = {0}, help = {0};
     if (now)
         mpc_str_printf(&message, "the plugin %s has changed since this run was made: its hash is %s, the run's was %s",
-                       file_name(path), now, hash);
+                       mpc_path_name(path), now, hash);
     else
-        mpc_str_printf(&message, "the plugin %s of this run (hash %s) is missing: there is no %s", file_name(path),
+        mpc_str_printf(&message, "the plugin %s of this run (hash %s) is missing: there is no %s", mpc_path_name(path),
                        hash, path);
     if (copy) mpc_str_printf(&help, "--load-plugin %s%s goes on with the copy that the run kept, ", folder, copy);
     if (now) mpc_str_printf(&help, "--load-plugin %s with the plugin as it is now", path);
-    else mpc_str_printf(&help, "--load-plugin FILE with another %s", file_name(path));
+    else mpc_str_printf(&help, "--load-plugin FILE with another %s", mpc_path_name(path));
     mpc_diag diag = {.severity = MPC_SEV_ERROR,
                      .code = "E375",
                      .message = mpc_str_cstr(&message),
@@ -81,10 +75,10 @@ static bool load_remembered(mpc_session *s, const char *folder, const json_t *ro
     const char *path = json_string_value(json_object_get(row, "path")),
                *hash = json_string_value(json_object_get(row, "hash"));
     if (!path || !hash) return true;
-    const char *other = given(s, file_name(path)), *now = hash_of(s, other ? other : path);
+    const char *other = given(s, mpc_path_name(path)), *now = hash_of(s, other ? other : path);
     if (other) {
         if (now && strcmp(now, hash) != 0) {
-            fprintf(stderr, "plugin %s: hash %s, the run's was %s\n", file_name(other), now, hash);
+            fprintf(stderr, "plugin %s: hash %s, the run's was %s\n", mpc_path_name(other), now, hash);
             s->plugins_changed = true;
         }
         return load(s, other, now ? now : "");
@@ -100,7 +94,7 @@ static bool load_remembered(mpc_session *s, const char *folder, const json_t *ro
 static bool is_remembered(const json_t *rows, const char *name) {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const char *path = json_string_value(json_object_get(json_array_get(rows, i), "path"));
-        if (path && strcmp(file_name(path), name) == 0) return true;
+        if (path && strcmp(mpc_path_name(path), name) == 0) return true;
     }
     return false;
 }
@@ -109,7 +103,7 @@ static bool is_remembered(const json_t *rows, const char *name) {
 static bool load_given(mpc_session *s, const json_t *rows) {
     const mpc_text_list *list = &s->cli->options->plugins;
     for (size_t i = 0; i < list->count; i++) {
-        const char *path = list->data[i], *name = file_name(path);
+        const char *path = list->data[i], *name = mpc_path_name(path);
         if (given(s, name) == path && is_remembered(rows, name)) continue;
         const char *hash = hash_of(s, path);
         if (!load(s, path, hash ? hash : "")) return false;
@@ -147,7 +141,7 @@ bool mpc_run_load_plugins(mpc_session *s) {
 /* Two plugins of one file name: only the first has a copy. */
 static bool has_copy(const mpc_session *s, size_t i) {
     for (size_t k = 0; k < i; k++)
-        if (strcmp(file_name(s->plugins.data[k].path), file_name(s->plugins.data[i].path)) == 0) return false;
+        if (strcmp(mpc_path_name(s->plugins.data[k].path), mpc_path_name(s->plugins.data[i].path)) == 0) return false;
     return true;
 }
 
@@ -156,7 +150,7 @@ json_t *mpc_run_plugins_json(const mpc_session *s) {
     for (size_t i = 0; i < s->plugins.count; i++) {
         const mpc_session_plugin *p = &s->plugins.data[i];
         json_t *row = json_pack("{s:s, s:s}", "path", p->path, "hash", p->hash);
-        if (has_copy(s, i)) json_object_set_new(row, "copy", json_sprintf("used/%s", file_name(p->path)));
+        if (has_copy(s, i)) json_object_set_new(row, "copy", json_sprintf("used/%s", mpc_path_name(p->path)));
         json_array_append_new(list, row);
     }
     return list;
@@ -171,7 +165,7 @@ bool mpc_run_keep_plugins(const mpc_run_folder *f, const mpc_session *s) {
         if (!has_copy(s, i)) continue;
         if (mpc_data_read_file(path, s->sink, &data, &size) != MPC_OK) return false;
         mpc_str name = {0};
-        mpc_str_printf(&name, "used/%s", file_name(path));
+        mpc_str_printf(&name, "used/%s", mpc_path_name(path));
         ok = name.failed ? no_memory(s) : mpc_run_folder_put(f, name.data, data, size, s->sink);
         mpc_str_free(&name);
         mpc_free(data);

@@ -52,10 +52,11 @@ static json_t *read_run(const char *from) {
     return run;
 }
 
+bool mpc_run_is_completed(const char *file) { return strcmp(mpc_path_name(file), "resolved.mpg") == 0; }
+
 /* The model file in the folder of a run: model.mpg as it was, or completed. */
 static bool lies_in_run(const char *file) {
-    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
-    return strcmp(name, "resolved.mpg") == 0 || strcmp(name, "model.mpg") == 0;
+    return mpc_run_is_completed(file) || strcmp(mpc_path_name(file), "model.mpg") == 0;
 }
 
 json_t *mpc_run_read(const mpc_options *o, mpc_str *folder) {
@@ -99,16 +100,10 @@ static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list)
     return true;
 }
 
-/* A run's completed file holds its overrides already, with paths that theirs would undo. */
-static bool is_completed(const char *file) {
-    const char *slash = strrchr(file, '/');
-    return strcmp(slash ? slash + 1 : file, "resolved.mpg") == 0;
-}
-
 bool mpc_run_recall_overrides(mpc_session *s) {
     const mpc_options *o = s->cli->options;
     const char *from = o->from ? o->from : o->resume;
-    json_t *run = from && !is_completed(o->file) ? read_run(from) : NULL;
+    json_t *run = from && !mpc_run_is_completed(o->file) ? read_run(from) : NULL;
     mpc_override_list list = {.owned = s->overrides.owned};
     bool ok = !run || recall(s, json_object_get(run, "overrides"), &list);
     if (ok && run) {

@@ -2,7 +2,6 @@
  * begun again in its folder takes the finished runs from there; only the same sweep of the same text may. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +36,8 @@ static json_t *describe(mpc_sweep *s) {
     const mpc_options *o = s->cli->options;
     mpc_text_list words = {0};
     bool ok = mpc_sweep_common_words(s, false, &words);
-    char hash[24];
-    snprintf(hash, sizeof hash, "%016" PRIx64, mpc_hash_bytes(s->session->text, s->session->text_length));
+    char hash[17];
+    mpc_hash_text(s->session->text, s->session->text_length, hash);
     json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
                              texts_json(&o->over), "arguments", texts_json(&words), "random", (json_int_t)o->random,
                              "seed", (json_int_t)(o->has_seed ? o->seed : 0));
@@ -138,8 +137,7 @@ static bool make(mpc_sweep *s, const json_t *what) {
 static bool open_given(mpc_sweep *s, const json_t *what) {
     bool found = false;
     mpc_str_append(&s->folder, s->cli->options->out);
-    while (s->folder.length > 1 && s->folder.data[s->folder.length - 1] == '/')
-        s->folder.data[--s->folder.length] = '\0';
+    mpc_trim_slashes(&s->folder);
     if (s->folder.failed) return out_of_memory(s);
     return look_for_sweep(s, what, &found) && (found || (is_empty_or_new(s) && make(s, what)));
 }

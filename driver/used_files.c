@@ -62,7 +62,7 @@ static uint32_t read_file(file_opener *o, const char *path, const char *real, mp
 
 /* A run's model.mpg is the file as it was; what it used lies elsewhere, or has gone. */
 static void point_to_copies(const char *model, mpc_str *why) {
-    const char *slash = strrchr(model, '/'), *name = slash ? slash + 1 : model;
+    const char *name = mpc_path_name(model);
     mpc_str resolved = {0};
     mpc_str_printf(&resolved, "%.*sresolved.mpg", (int)(name - model), model);
     bool points = strcmp(name, "model.mpg") == 0 && !resolved.failed && access(resolved.data, F_OK) == 0;
@@ -124,17 +124,17 @@ bool mpc_keep_used_files(const mpc_run_folder *f, mpc_session *s) {
     return ok;
 }
 
-static void hash_file(const mpc_session *s, uint32_t file, char hash[24]) {
+static void hash_file(const mpc_session *s, uint32_t file, char hash[17]) {
     size_t length = 0;
     const char *text = mpc_sources_text(s->sources, file, &length);
-    snprintf(hash, 24, "%016llx", (unsigned long long)mpc_hash_bytes(text, length));
+    mpc_hash_text(text, length, hash);
 }
 
 json_t *mpc_used_files_json(const mpc_session *s) {
     json_t *list = json_array();
     for (size_t i = 0; i < mpc_model_used_count(s->model); i++) {
         uint32_t id = mpc_model_used_file(s->model, i);
-        char hash[24];
+        char hash[17];
         hash_file(s, id, hash);
         json_array_append_new(list, json_pack("{s:s, s:s+, s:s}", "file", mpc_sources_name(s->sources, id), "copy",
                                               "used/", mpc_model_used_copy(s->model, i), "hash", hash));
@@ -156,12 +156,10 @@ static const char *hash_of_run(const json_t *used, const char *copy) {
 void mpc_compare_used_files(const mpc_session *s) {
     const mpc_options *o = s->cli->options;
     mpc_str folder = {0};
-    const char *slash = strrchr(o->file, '/');
-    bool completed = strcmp(slash ? slash + 1 : o->file, "resolved.mpg") == 0;
-    json_t *run = !completed && (o->from || o->resume) ? mpc_run_read(o, &folder) : NULL;
+    json_t *run = !mpc_run_is_completed(o->file) && (o->from || o->resume) ? mpc_run_read(o, &folder) : NULL;
     for (size_t i = 0; run && i < mpc_model_used_count(s->model); i++) {
         uint32_t id = mpc_model_used_file(s->model, i);
-        char hash[24];
+        char hash[17];
         hash_file(s, id, hash);
         const char *before = hash_of_run(json_object_get(run, "used"), mpc_model_used_copy(s->model, i));
         if (before && strcmp(before, hash) != 0)

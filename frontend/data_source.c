@@ -107,7 +107,7 @@ static bool read_split(mpc_model *m, const fe_ast *call, mpc_data_source *s) {
 
 /* "data/x.npy" -> "x" */
 static const char *stem(mpc_model *m, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *name = mpc_path_name(path), *dot = strrchr(name, '.');
     const char *text = mpc_arena_strndup(m->arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
     if (!text) m->diag.no_memory = true;
     return text ? text : name;

@@ -210,8 +210,7 @@ void fe_mapping_mismatch(fe_elab *e, const fe_ast *value_at, fe_value v, const i
     } else fe_label(&r, "%s", fe_shape_text(e, v));
     if (column_count_known(e)) {
         const char *file = e->m->sources.count ? e->m->sources.data[0].path : "the data";
-        const char *base = file && strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
-        fe_note(&r, (mpc_span){0}, "%s has %lld columns and %s header", base ? base : "the data",
+        fe_note(&r, (mpc_span){0}, "%s has %lld columns and %s header", file ? mpc_path_name(file) : "the data",
                 (long long)e->facts->columns, e->facts->column_names ? "a" : "no");
     }
     fe_send(&r);

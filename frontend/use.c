@@ -263,8 +263,7 @@ static uint32_t depth_of(const mpc_model *m, uint32_t index) {
 
 /* A name for the copy in a run's folder: its own, with a number where two have the same. */
 static const char *copy_name(mpc_model *m, uint32_t id) {
-    const char *name = mpc_sources_name(mpc_context_sources(m->ctx), id), *slash = strrchr(name, '/');
-    const char *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
+    const char *base = mpc_path_name(mpc_sources_name(mpc_context_sources(m->ctx), id)), *dot = strrchr(base, '.');
     size_t stem = dot ? (size_t)(dot - base) : strlen(base);
     const char *copy = mpc_arena_strdup(m->arena, base);
     for (size_t i = 0, number = 2; copy && i < m->files.count; i++) {
