@@ -3,6 +3,7 @@
 #ifndef MPC_DRIVER_SESSION_H
 #define MPC_DRIVER_SESSION_H
 
+#include "base/array.h"
 #include "driver/cli.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
@@ -37,10 +38,7 @@ typedef struct mpc_session {
     size_t text_length;
     mpc_data_facts facts;
     mpc_dataset *splits[MPC_SPLIT_COUNT]; /* NULL: not opened; borrowed from `datasets` */
-    struct {
-        mpc_dataset **data;
-        size_t count, capacity;
-    } datasets; /* everything opened, in order of creation; destroyed in reverse */
+    MPC_ARRAY(mpc_dataset *) datasets; /* everything opened, in order of creation; destroyed in reverse */
     mpc_assignment *assignment;
     struct mpc_observations *observed; /* --profile-data; NULL: none */
     const struct mpc_device_profile *profile; /* what costs are for (passes/precision/cost.h) */
@@ -58,10 +56,7 @@ typedef struct mpc_session {
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     bool each_gradient;   /* training graphs have the gradient of every value as an output */
     mpc_override_list overrides;
-    struct {
-        mpc_session_plugin *data;
-        size_t count, capacity;
-    } plugins;
+    MPC_ARRAY(mpc_session_plugin) plugins;
     bool plugins_changed;       /* since the run that is gone on with was made */
     mpc_text_list added_passes; /* --add-pass, of the command line or the run */
 } mpc_session;

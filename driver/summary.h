@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/array.h"
 #include "driver/session.h"
 
 typedef struct mpc_summary_row {
@@ -27,17 +28,11 @@ typedef struct mpc_summary_param {
 typedef struct mpc_summary {
     mpc_session *session;
     mpc_arena *arena;
-    mpc_graph *parsed, *decided; /* the nominal training graph, as written and with decisions */
-    mpc_map *by_path;            /* rows */
-    mpc_map *planned;            /* nodes of `decided`, by the name of their first result */
-    struct {
-        mpc_summary_row *data;
-        size_t count, capacity;
-    } rows; /* in order of appearance; children by links */
-    struct {
-        mpc_summary_param *data;
-        size_t count, capacity;
-    } params;
+    mpc_graph *parsed, *decided;     /* the nominal training graph, as written and with decisions */
+    mpc_map *by_path;                /* rows */
+    mpc_map *planned;                /* nodes of `decided`, by the name of their first result */
+    MPC_ARRAY(mpc_summary_row) rows; /* in order of appearance; children by links */
+    MPC_ARRAY(mpc_summary_param) params;
     uint64_t parameters, trainable;
     double forward, step;                /* multiply-adds of a batch */
     uint64_t bytes[MPC_BUF_CLASS_COUNT]; /* states by class; of a training step */
@@ -60,5 +55,7 @@ bool mpc_summary_print_params(const mpc_summary *s);
 json_t *mpc_summary_params_json(const mpc_summary *s);
 /* "[64, 10]"; "" for a scalar or NULL */
 void mpc_append_dims(mpc_str *out, const mpc_type *type);
+json_t *mpc_dims_json(const mpc_type *type);    /* [64, 10]; null for NULL */
+int mpc_column_width(int width, size_t length); /* of a column that had `width`, with a text of that length */
 
 #endif

@@ -56,19 +56,17 @@ typedef struct columns {
     int name, shape, init;
 } columns;
 
-static int at_least(int width, size_t length) { return (int)length > width ? (int)length : width; }
-
 static columns measure(const mpc_summary *s, mpc_str *text) {
     columns c = {9, 5, 4};
     for (size_t i = 0; i < s->params.count; i++) {
         const mpc_summary_param *p = &s->params.data[i];
-        c.name = at_least(c.name, strlen(p->name));
+        c.name = mpc_column_width(c.name, strlen(p->name));
         mpc_str_clear(text);
         mpc_append_dims(text, p->type);
-        c.shape = at_least(c.shape, text->length);
+        c.shape = mpc_column_width(c.shape, text->length);
         mpc_str_clear(text);
         append_init(s->parsed, &s->parsed->nodes[p->node], text);
-        c.init = at_least(c.init, text->length);
+        c.init = mpc_column_width(c.init, text->length);
     }
     return c;
 }
@@ -121,18 +119,17 @@ static json_t *lines_json(const mpc_summary *s, const mpc_summary_param *p, mpc_
 static json_t *param_json(const mpc_summary *s, const mpc_summary_param *p, mpc_str *text) {
     const mpc_graph *g = s->parsed;
     const mpc_node *n = &g->nodes[p->node];
-    json_t *shape = json_array();
-    for (uint32_t i = 0; i < p->type->rank; i++) json_array_append_new(shape, json_integer(p->type->dims[i]));
     mpc_str_clear(text);
     append_init(g, n, text);
     json_t *init = json_string(mpc_str_cstr(text));
     mpc_str_clear(text);
     append_layer(s, n, text);
     json_t *made = json_string(mpc_str_cstr(text));
-    return json_pack("{s:s, s:o, s:I, s:o, s:f, s:f, s:b, s:s, s:f, s:o, s:o}", "name", p->name, "shape", shape,
-                     "elements", (json_int_t)mpc_type_elements(p->type), "init", init, "decay", decay_of(s, p), "lr",
-                     mpc_attr_float(g, n, "lr"), "frozen", !mpc_attr_bool(g, n, "trainable"), "weights", kept_as(g, n),
-                     "ema", mpc_attr_float(g, n, "ema"), "made_at", made, "decided_by", lines_json(s, p, text));
+    return json_pack("{s:s, s:o, s:I, s:o, s:f, s:f, s:b, s:s, s:f, s:o, s:o}", "name", p->name, "shape",
+                     mpc_dims_json(p->type), "elements", (json_int_t)mpc_type_elements(p->type), "init", init, "decay",
+                     decay_of(s, p), "lr", mpc_attr_float(g, n, "lr"), "frozen", !mpc_attr_bool(g, n, "trainable"),
+                     "weights", kept_as(g, n), "ema", mpc_attr_float(g, n, "ema"), "made_at", made, "decided_by",
+                     lines_json(s, p, text));
 }
 
 json_t *mpc_summary_params_json(const mpc_summary *s) {

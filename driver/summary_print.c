@@ -25,7 +25,7 @@ typedef struct widths {
     int label, op, shape;
 } widths;
 
-static int at_least(int width, size_t length) { return (int)length > width ? (int)length : width; }
+int mpc_column_width(int width, size_t length) { return (int)length > width ? (int)length : width; }
 
 static widths measure(const mpc_summary *s, mpc_str *shape) {
     widths w = {5, 2, 6};
@@ -33,9 +33,9 @@ static widths measure(const mpc_summary *s, mpc_str *shape) {
         const mpc_summary_row *r = &s->rows.data[i];
         mpc_str_clear(shape);
         mpc_append_dims(shape, r->shape);
-        w.label = at_least(w.label, strlen(r->label) + INDENT * r->depth);
-        w.op = at_least(w.op, strlen(op_name(s, r)));
-        w.shape = at_least(w.shape, shape->length);
+        w.label = mpc_column_width(w.label, strlen(r->label) + INDENT * r->depth);
+        w.op = mpc_column_width(w.op, strlen(op_name(s, r)));
+        w.shape = mpc_column_width(w.shape, shape->length);
     }
     return w;
 }
@@ -93,7 +93,7 @@ bool mpc_summary_print(const mpc_summary *s) {
 
 /* ---- JSON ---- */
 
-static json_t *dims_json(const mpc_type *type) {
+json_t *mpc_dims_json(const mpc_type *type) {
     json_t *list = type ? json_array() : json_null();
     for (uint32_t i = 0; type && i < type->rank; i++) json_array_append_new(list, json_integer(type->dims[i]));
     return list;
@@ -105,7 +105,7 @@ static json_t *row_json(const mpc_summary *s, const mpc_summary_row *r) {
     bool present = r->decided && r->decision.present;
     mpc_decision d = present ? r->decision : (mpc_decision){0};
     return json_pack("{s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block", r->path, "depth", (int)r->depth,
-                     "op", name_or_null(op_name(s, r)), "output", dims_json(r->shape), "parameters",
+                     "op", name_or_null(op_name(s, r)), "output", mpc_dims_json(r->shape), "parameters",
                      (json_int_t)r->parameters, "trainable", (json_int_t)r->trainable, "multiply_adds",
                      (json_int_t)r->products, "reads", name_or_null(format_name(d.operand)), "computes",
                      name_or_null(format_name(d.compute)), "stores",
