@@ -164,6 +164,7 @@ static void print_text(const comparison *c) {
     print_bound(c);
     for (uint32_t i = 0; i < c->count; i++) print_examples(&c->rows[i]);
 }
+
 static json_t *json_of_rules(const compared *row) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < row->broken.count; i++) {

@@ -188,8 +188,7 @@ static mpc_value_id made_value(const mpc_nonfinite_check *c, const mpc_launch *l
     return through ? mpc_operand(g, n, 0) : owner;
 }
 
-/* The first op of the kernel whose result may not be, computed by the reference; false: it finds all as it should be.
- */
+/* The first op of the kernel whose result may not be, computed by the reference; false: all are as they should be. */
 static bool look_inside(mpc_nonfinite_check *c, mpc_launch_values *v, mpc_node_id made, mpc_nonfinite_place *at) {
     mpc_node_id begin, end;
     mpc_group_of(v->g, made, &begin, &end);

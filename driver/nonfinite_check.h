@@ -27,8 +27,8 @@ void mpc_nonfinite_check_destroy(mpc_nonfinite_check *c);
 /* Begins and ends the step that was fed. false: `found` is filled, or a diagnostic was sent. */
 bool mpc_nonfinite_check_run(mpc_nonfinite_check *c);
 
-/* ---- nonfinite_values.c: values of a launch, read from buffers and, inside a kernel, computed by the reference ----
- */
+/* ---- nonfinite_values.c ---- */
+/* Values of a launch, read from buffers and, inside a kernel, computed by the reference. */
 typedef struct mpc_launch_values {
     const mpc_graph *g;
     const uint32_t *buffer_of;                        /* by value; MPC_NONE */

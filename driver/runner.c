@@ -8,8 +8,9 @@
 #include "driver/flight.h"
 
 static bool add_check(mpc_runner *r, mpc_nonfinite_found *found) {
-    if (r->step->session->cli->options->check_nonfinite) r->check = mpc_nonfinite_check_create(r->step, found);
-    return r->check || !r->step->session->cli->options->check_nonfinite;
+    if (!r->step->session->cli->options->check_nonfinite) return true;
+    r->check = mpc_nonfinite_check_create(r->step, found);
+    return r->check != NULL;
 }
 
 static bool init_runner(mpc_runner *r, mpc_runners *runners, mpc_phase phase, int64_t batch) {

@@ -161,10 +161,11 @@ int mpc_trainer_run(mpc_trainer *t) {
     mpc_progress_start(&t->progress, t->session->total_updates, t->cursor.step);
     bool ok = true;
     t->begun = (mpc_position){.step = t->cursor.step, .epoch = t->cursor.epoch, .row = t->cursor.row};
-    if (!is_finished(t, t->cursor.step))
-        while (train_window(t, &ok)) {
-        }
-    else if (t->saved_step != t->cursor.step) ok = mpc_trainer_save(t, false); /* of length 0: the initial weights */
+    bool nothing_to_do = is_finished(t, t->cursor.step);
+    while (!nothing_to_do && train_window(t, &ok)) {
+    }
+    if (nothing_to_do && t->saved_step != t->cursor.step) /* of length 0: the initial weights */
+        ok = mpc_trainer_save(t, false);
     int status = ok ? finish(t) : MPC_EXIT_FAILED;
     mpc_progress_end(&t->progress);
     if (t->runners.found.is) return mpc_report_nonfinite(t) ? MPC_EXIT_DIVERGED : MPC_EXIT_FAILED;

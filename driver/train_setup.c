@@ -62,8 +62,9 @@ bool mpc_trainer_prepare(mpc_trainer *t) {
         mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
     if (!nominal || !mpc_profile_check(t)) return false;
     bool started = resumed ? mpc_store_init(s->store, s->train->seed) == MPC_OK : mpc_session_start_states(s, s->store);
-    t->rows = started ? mpc_alloc((size_t)t->train->batch * sizeof *t->rows) : NULL;
-    return !started ? false : t->rows ? true : out_of_memory(t);
+    if (!started) return false;
+    t->rows = mpc_alloc((size_t)t->train->batch * sizeof *t->rows);
+    return t->rows || out_of_memory(t);
 }
 
 bool mpc_trainer_bind(mpc_trainer *t) {
