@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/file_sync.h"
+
 #define PREFIX "events.out.tfevents."
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types */
@@ -127,15 +129,7 @@ static mpc_status write_error(const mpc_events *e) {
 
 mpc_status mpc_events_flush(mpc_events *e) {
     if (e->buffer.failed) return mpc_error(e->sink, "E901", "not enough memory for the event file");
-    const char *p = e->buffer.data;
-    size_t left = e->buffer.length;
-    while (left > 0) {
-        ssize_t n = write(e->fd, p, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return write_error(e);
-        p += n;
-        left -= (size_t)n;
-    }
+    if (mpc_write_whole(e->fd, e->buffer.data, e->buffer.length) < e->buffer.length) return write_error(e);
     mpc_str_clear(&e->buffer);
     return MPC_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "runtime/data/dataset_impl.h"
+#include "runtime/file_sync.h"
 
 enum { LARGE = 1 << 15 };
 
@@ -162,15 +163,8 @@ static mpc_status cut_short(mpc_log *log, size_t written) {
 
 mpc_status mpc_log_flush(mpc_log *log) {
     if (log->buffer.failed) return mpc_error(log->sink, "E901", "not enough memory for the log");
-    const char *p = log->buffer.data;
-    size_t left = log->buffer.length;
-    while (left > 0) {
-        ssize_t n = write(log->fd, p, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return cut_short(log, log->buffer.length - left);
-        p += n;
-        left -= (size_t)n;
-    }
+    size_t written = mpc_write_whole(log->fd, log->buffer.data, log->buffer.length);
+    if (written < log->buffer.length) return cut_short(log, written);
     mpc_str_clear(&log->buffer);
     return log->events.fd >= 0 ? mpc_events_flush(&log->events) : MPC_OK;
 }

@@ -164,7 +164,7 @@ bool mpc_sweep_append(mpc_sweep *s, const mpc_sweep_run *run) {
     if (path && (!text || line.failed)) out_of_memory(s);
     bool ok = path && text && !line.failed;
     int fd = ok ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
-    bool written = fd >= 0 && write(fd, line.data, line.length) == (ssize_t)line.length;
+    bool written = fd >= 0 && mpc_write_whole(fd, line.data, line.length) == line.length;
     if (fd >= 0 && close(fd) != 0) written = false;
     if (ok && !written) mpc_error(&s->cli->sink, "E420", "can't write %s: %s", path, strerror(errno));
     mpc_str_free(&line);

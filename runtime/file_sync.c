@@ -12,6 +12,8 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
+enum { MOST_AT_ONCE = 1 << 30 }; /* of bytes that one write takes */
+
 static mpc_status cant(const mpc_sink *sink, const char *what, const char *path) {
     int code = errno;
     return mpc_error(sink, "E420", "can't %s %s: %s", what, path, strerror(code));
@@ -34,16 +36,20 @@ mpc_status mpc_file_create(mpc_file_writer *w, const char *path, const mpc_sink 
     return MPC_FAILED;
 }
 
-mpc_status mpc_file_write(mpc_file_writer *w, const void *data, size_t size) {
+size_t mpc_write_whole(int fd, const void *data, size_t size) {
     const char *p = data;
-    while (size > 0) {
-        ssize_t n = write(w->fd, p, size < (1u << 30) ? size : 1u << 30);
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = write(fd, p + done, size - done < MOST_AT_ONCE ? size - done : MOST_AT_ONCE);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return cant(w->sink, "write", w->path);
-        p += n;
-        size -= (size_t)n;
+        if (n < 0) break;
+        done += (size_t)n;
     }
-    return MPC_OK;
+    return done;
+}
+
+mpc_status mpc_file_write(mpc_file_writer *w, const void *data, size_t size) {
+    return mpc_write_whole(w->fd, data, size) == size ? MPC_OK : cant(w->sink, "write", w->path);
 }
 
 static mpc_status sync_parent(const char *path, const mpc_sink *sink) {

@@ -18,6 +18,9 @@ mpc_status mpc_file_write(mpc_file_writer *w, const void *data, size_t size); /*
 /* Ends the file: puts it in place when `status` is MPC_OK, else removes what was written. Returns the first failure. */
 mpc_status mpc_file_commit(mpc_file_writer *w, mpc_status status);
 
+/* Writes until all is written or the system refuses (errno): bytes that were. */
+size_t mpc_write_whole(int fd, const void *data, size_t size);
+
 /* A small text file in one call. */
 mpc_status mpc_file_replace(const char *path, const char *text, size_t size, const mpc_sink *sink);
 /* Makes renames in a folder durable. */
