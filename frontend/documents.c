@@ -38,14 +38,20 @@ static void add_document(const fe_text *t, const fe_token *token, mpc_str *out) 
     mpc_str_append_n(out, t->text + begin, token->end - begin);
 }
 
-/* Documents on the lines above token `first`, and the one behind token `last` (a comma or brace may stand between). */
-static void document(const fe_text *t, size_t first, size_t last, mpc_str *out) {
+size_t fe_document_begin(const fe_text *t, const fe_ast *at) {
     const fe_token *tokens = t->tokens.data;
-    size_t above = first;
+    size_t above = token_at(t, at->span.begin);
     while (above > 0 && is_document(t, &tokens[above - 1]) && tokens[above].newlines == 1 &&
            (above == 1 || tokens[above - 1].newlines > 0))
         above--;
-    for (; above < first; above++) add_document(t, &tokens[above], out);
+    return above;
+}
+
+/* Documents of an item above it, and the one behind token `last` (a comma or brace may stand between). */
+static void document(const fe_text *t, const fe_ast *at, size_t last, mpc_str *out) {
+    const fe_token *tokens = t->tokens.data;
+    size_t first = token_at(t, at->span.begin);
+    for (size_t i = fe_document_begin(t, at); i < first; i++) add_document(t, &tokens[i], out);
     size_t beside = last + 1;
     if (beside < t->tokens.count && tokens[beside].kind == ',') beside++;
     bool there = beside < t->tokens.count && tokens[beside].newlines == 0 && is_document(t, &tokens[beside]);
@@ -60,7 +66,7 @@ void fe_document(const fe_text *t, const fe_ast *at, mpc_str *out) {
         last = i;
         break;
     }
-    document(t, first, last, out);
+    document(t, at, last, out);
 }
 
 /* A piece of the text on one line, without comments. */

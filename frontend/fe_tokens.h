@@ -35,5 +35,7 @@ bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *ou
 void fe_text_free(fe_text *text);
 /* The `##` comments of an item, parameter or statement, as one line (documents.c). */
 void fe_document(const fe_text *text, const fe_ast *at, mpc_str *out);
+/* The first of those that stand above it, line by line; the first token of the item when there are none. */
+size_t fe_document_begin(const fe_text *text, const fe_ast *at);
 
 #endif

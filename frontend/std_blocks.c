@@ -6,17 +6,6 @@
 #include "frontend/fe_model.h"
 #include "frontend/fe_tokens.h"
 
-/* First of the `##` comments that stand line by line above `begin`; the token there when there are none. */
-static size_t document_begin(const fe_text *t, uint32_t begin) {
-    size_t item = 0;
-    while (item < t->tokens.count && t->tokens.data[item].begin < begin) item++;
-    size_t first = item;
-    while (first > 0 && t->tokens.data[first].newlines == 1 && t->tokens.data[first - 1].kind == FE_TOKEN_COMMENT &&
-           strncmp(t->text + t->tokens.data[first - 1].begin, "##", 2) == 0)
-        first--;
-    return first;
-}
-
 static const char *finish(mpc_arena *arena, mpc_str *s) {
     const char *text = s->failed ? NULL : mpc_arena_strdup(arena, mpc_str_cstr(s));
     mpc_str_free(s);
@@ -44,7 +33,7 @@ static bool visit_blocks(mpc_arena *arena, const fe_text *t, const mpc_block_vis
     for (const fe_ast *i = t->items.first; i; i = i->next) {
         if (i->kind != AST_BLOCK) continue;
         mpc_block_info info = {.name = i->text, .span = i->span};
-        info.span.begin = t->tokens.data[document_begin(t, i->span.begin)].begin;
+        info.span.begin = t->tokens.data[fe_document_begin(t, i)].begin;
         info.signature = signature_text(arena, t, i->name_span.begin);
         info.document = document_text(arena, t, i);
         if (!info.signature || !info.document) return false;
