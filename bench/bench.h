@@ -12,13 +12,11 @@ typedef struct bench_clock {
     bool processor;
     unsigned threads;
 } bench_clock;
-double bench_now(const bench_clock *clock);
 _Noreturn void bench_die(const char *what);
 
 /* measure.c: flop/s of matmul, bytes/s of elementwise work and of a plain copy, on the session's device. */
 double bench_peak(mpc_session *s, const char *precision);
 double bench_bandwidth(mpc_session *s);
-double bench_copy(mpc_session *s);
 void bench_print_limits(mpc_session *s);
 /* One step, launch by launch; its record is fetched. */
 mpc_status bench_profile_step(const mpc_session *s, mpc_exec *e, mpc_launch_time *times, uint32_t count);

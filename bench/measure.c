@@ -94,7 +94,7 @@ double bench_bandwidth(mpc_session *s) {
     return pointwise(s, "f32", "f32", 8, "  %%c = mul(%%a, %%a) : f32[%lld]\n");
 }
 
-double bench_copy(mpc_session *s) {
+static double copy_bandwidth(mpc_session *s) {
     char states[400];
     long long n = elements(s);
     snprintf(states, sizeof states,
@@ -116,7 +116,7 @@ void bench_print_limits(mpc_session *s) {
     for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++)
         if (s->device == MPC_DEVICE_CUDA || i == 0 || i == 2)
             printf("peak %s %.1f GFLOP/s\n", precisions[i], bench_peak(s, precisions[i]) * 1e-9);
-    double copy = bench_copy(s);
+    double copy = copy_bandwidth(s);
     printf("copy %.1f GB/s\n", copy * 1e-9);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double rate = pointwise(s, rows[i].from, rows[i].to, rows[i].bytes, rows[i].body);

@@ -30,7 +30,7 @@ typedef struct bench_rounds {
 } bench_rounds;
 static const bench_rounds LONG_ROUNDS = {9, 0.25}, SHORT_ROUNDS = {MOST_ROUNDS, 0.06};
 
-double bench_now(const bench_clock *clock) {
+static double now(const bench_clock *clock) {
     struct timespec t;
     clock_gettime(clock->processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     double seconds = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -70,14 +70,14 @@ static void take_record(mpc_exec *e) {
 /* Where steps run ahead of the host, as many as may are under way; the last record closes the time. */
 static double time_run(mpc_exec *e, const bench_clock *clock, int steps) {
     int under_way = 0;
-    double start = bench_now(clock);
+    double start = now(clock);
     for (int i = 0; i < steps; i++) {
         if (under_way == (int)e->ahead) take_record(e), under_way--;
         begin_step(e);
         under_way++;
     }
     while (under_way-- > 0) take_record(e);
-    return (bench_now(clock) - start) / steps;
+    return (now(clock) - start) / steps;
 }
 
 static void fill_inputs(mpc_step *step) {

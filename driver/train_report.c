@@ -97,11 +97,20 @@ static mpc_status log_skip(mpc_trainer *t, mpc_runner *r) {
     return mpc_log_end(&t->log);
 }
 
+static void note_attempt(mpc_recent *recent, bool skipped) {
+    bool *slot = &recent->skipped[recent->next];
+    if (recent->count == MPC_RECENT) recent->skips -= *slot;
+    else recent->count++;
+    *slot = skipped;
+    recent->skips += skipped;
+    recent->next = (recent->next + 1) % MPC_RECENT;
+}
+
 bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
     double now = mpc_now(), skipped = mpc_step_scalar(r->step, r->skipped, 0);
     if (log_step(t, r, now) != MPC_OK) return false;
     if (skipped > t->skipped && log_skip(t, r) != MPC_OK) return false;
-    mpc_note_attempt(&t->recent, skipped > t->skipped);
+    note_attempt(&t->recent, skipped > t->skipped);
     t->skipped = skipped;
     if (r->lost != MPC_NONE) t->lost += mpc_step_scalar(r->step, r->lost, 0);
     t->scale = r->scale == MPC_NONE ? 0 : mpc_step_scalar(r->step, r->scale, 0);
@@ -118,15 +127,6 @@ bool mpc_report_step(mpc_trainer *t, mpc_runner *r) {
                            .skipped = skipped};
     mpc_progress_update(&t->progress, &s, now);
     return true;
-}
-
-void mpc_note_attempt(mpc_recent *recent, bool skipped) {
-    bool *slot = &recent->skipped[recent->next];
-    if (recent->count == MPC_RECENT) recent->skips -= *slot;
-    else recent->count++;
-    *slot = skipped;
-    recent->skips += skipped;
-    recent->next = (recent->next + 1) % MPC_RECENT;
 }
 
 bool mpc_report_skips(mpc_trainer *t) {

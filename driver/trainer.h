@@ -93,7 +93,6 @@ bool mpc_report_run(mpc_trainer *t);
 bool mpc_report_step(mpc_trainer *t, mpc_runner *last);
 bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, int64_t rows, bool best);
 bool mpc_report_end(mpc_trainer *t);
-void mpc_note_attempt(mpc_recent *recent, bool skipped);
 /* W172 when most updates were lost to the rounding of parameters without masters (N73). */
 void mpc_report_lost(mpc_trainer *t);
 /* W170 when more than half of the recent windows were skipped; false: they weren't, or there are too few to say. */

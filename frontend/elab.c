@@ -39,7 +39,7 @@ static void add_chain(void *user, fe_report *r) {
     }
 }
 
-bool fe_elab_init(fe_elab *e, mpc_model *m) {
+static bool begin(fe_elab *e, mpc_model *m) {
     *e = (fe_elab){
         .m = m, .ctx = m->ctx, .d = &m->diag, .rng_seed = MPC_NONE, .rng_step = MPC_NONE, .batch = m->config.batch};
     e->arena = mpc_arena_create();
@@ -55,7 +55,7 @@ bool fe_elab_init(fe_elab *e, mpc_model *m) {
     return true;
 }
 
-void fe_elab_deinit(fe_elab *e) {
+static void end(fe_elab *e) {
     while (e->frame) fe_pop_frame(e);
     mpc_builder_destroy(e->b);
     mpc_map_destroy(e->param_index);
@@ -72,7 +72,7 @@ void fe_elab_deinit(fe_elab *e) {
 
 fe_value fe_eval_constant(mpc_model *m, const fe_ast *expr) {
     fe_elab e;
-    fe_value v = fe_elab_init(&e, m) ? fe_eval(&e, expr, NULL) : FE_POISONED;
+    fe_value v = begin(&e, m) ? fe_eval(&e, expr, NULL) : FE_POISONED;
     if (e.failed) m->diag.no_memory = true;
     /* what outlives this elaboration is copied to the model's arena */
     if (v.kind == FE_LIST) {
@@ -86,7 +86,7 @@ fe_value fe_eval_constant(mpc_model *m, const fe_ast *expr) {
         v.init = init;
         if (!init) v = FE_POISONED;
     }
-    fe_elab_deinit(&e);
+    end(&e);
     return v;
 }
 
@@ -146,7 +146,7 @@ mpc_graph *mpc_model_elaborate(mpc_model *m, mpc_phase phase, int64_t batch, con
     fe_elab e;
     mpc_graph *out = NULL;
     fe_diag_restart(&m->diag);
-    if (fe_elab_init(&e, m)) {
+    if (begin(&e, m)) {
         e.phase = phase;
         e.batch = batch;
         e.facts = facts ? facts : &none;
@@ -161,7 +161,7 @@ mpc_graph *mpc_model_elaborate(mpc_model *m, mpc_phase phase, int64_t batch, con
         if (good && !g) m->diag.errors++; /* the builder has said why */
     } else e.failed = true;
     bool silent = e.failed && !(e.b && mpc_builder_failed(e.b));
-    fe_elab_deinit(&e);
+    end(&e);
     if (silent || m->diag.no_memory) fe_no_memory(&m->diag);
     return out;
 }

@@ -242,7 +242,7 @@ fe_binding *fe_lookup(fe_elab *e, mpc_sym sym) {
     return NULL;
 }
 
-fe_value fe_const_value(fe_elab *e, fe_const *c) {
+static fe_value value_of_const(fe_elab *e, fe_const *c) {
     size_t index = (size_t)(c - e->m->consts.data);
     c->used = true;
     if (e->const_busy[index]) {
@@ -338,7 +338,7 @@ static fe_value eval_name(fe_elab *e, const fe_ast *at) {
     }
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
     fe_const *c = fe_find_const(e->m, at);
-    if (c) return fe_const_value(e, c);
+    if (c) return value_of_const(e, c);
     bool found = false;
     fe_value v = predefined(e, at, &found);
     if (!found) unknown_name(e, at);

@@ -135,7 +135,8 @@ static void run_return(fe_elab *e, const fe_ast *at) {
 
 /* --- if --- */
 
-bool fe_condition(fe_elab *e, const fe_ast *at, bool *out) {
+/* true/false in *out; false and an error when it isn't a constant */
+static bool read_condition(fe_elab *e, const fe_ast *at, bool *out) {
     fe_value v = fe_eval(e, at, NULL);
     *out = v.kind == FE_BOOL && v.i;
     if (v.kind == FE_BOOL) return true;
@@ -168,7 +169,7 @@ static void mark_maybe(fe_elab *e, const fe_list *branch, size_t before, const f
 static void run_if(fe_elab *e, const fe_ast *at) {
     bool saved = e->training_read, taken = false;
     e->training_read = false;
-    bool known = fe_condition(e, at->kid[0], &taken);
+    bool known = read_condition(e, at->kid[0], &taken);
     bool training = e->training_read;
     e->training_read = saved;
     size_t before = e->frame->bindings.count;

@@ -145,8 +145,6 @@ struct fe_builtin {
 };
 
 /* --- elab.c --- */
-bool fe_elab_init(fe_elab *e, mpc_model *m);
-void fe_elab_deinit(fe_elab *e);
 fe_value fe_no_memory_value(fe_elab *e);
 void *fe_alloc(fe_elab *e, size_t size); /* NULL after reporting */
 const char *fe_format(fe_elab *e, const char *format, ...)
@@ -165,11 +163,8 @@ fe_value fe_eval_index(fe_elab *e, const fe_ast *at, const char *name);
 fe_value fe_binary(fe_elab *e, const fe_ast *at, const char *op, fe_value a, fe_value b, const char *name);
 fe_binding *fe_lookup(fe_elab *e, mpc_sym sym);
 void fe_bind(fe_elab *e, const fe_ast *name, fe_value v, bool quiet);
-fe_value fe_const_value(fe_elab *e, fe_const *c);
 fe_value fe_list_value(fe_elab *e, fe_kind kind, uint32_t count); /* items poisoned */
 fe_value fe_shape_list(fe_elab *e, const fe_tensor *t);
-/* true/false in *out; false and an error when it isn't a constant */
-bool fe_condition(fe_elab *e, const fe_ast *at, bool *out);
 
 /* --- elab_call.c --- */
 fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name);

@@ -48,8 +48,6 @@ void fmt_write_behind(fmt_token *t, const char *words);
 bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items);
 /* Characters of tokens [first, last) and the blanks between them, as if nothing broke. */
 uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last);
-/* Does the token end an operand, so that what follows is an operator, a call or an index? FMT_NONE: no. */
-bool fmt_ends_operand(const fmt *f, uint32_t token);
 bool fmt_is_unary(const fmt *f, uint32_t token);
 /* Sets `gap` and `modifier` of every token. */
 void fmt_space(fmt *f);

@@ -20,7 +20,8 @@ static bool is_soft_word(int kind) {
     return false;
 }
 
-bool fmt_ends_operand(const fmt *f, uint32_t token) {
+/* Does the token end an operand, so that what follows is an operator, a call or an index? FMT_NONE: no. */
+static bool ends_operand(const fmt *f, uint32_t token) {
     int kind = kind_of(f, token);
     if (token == FMT_NONE || f->tokens.data[token].modifier) return false;
     if (is_soft_word(kind)) return true;
@@ -38,20 +39,20 @@ static bool begins_statement(const fmt *f, uint32_t token) {
 }
 
 bool fmt_is_unary(const fmt *f, uint32_t token) {
-    return kind_of(f, token) == '-' && (begins_statement(f, token) || !fmt_ends_operand(f, before(f, token)));
+    return kind_of(f, token) == '-' && (begins_statement(f, token) || !ends_operand(f, before(f, token)));
 }
 
 static bool is_modifier(const fmt *f, uint32_t token) {
     int kind = kind_of(f, token);
     if (kind != MPG_WHERE && kind != MPG_WEIGHT && kind != MPG_TRAINS) return false;
-    return !begins_statement(f, token) && fmt_ends_operand(f, before(f, token));
+    return !begins_statement(f, token) && ends_operand(f, before(f, token));
 }
 
 static bool follows_sign(const fmt *f, uint32_t token) { return fmt_is_unary(f, before(f, token)); }
 
 static uint32_t gap_of_opener(const fmt *f, uint32_t previous) {
     bool format = kind_of(f, before(f, previous)) == '@';
-    return format || !fmt_ends_operand(f, previous);
+    return format || !ends_operand(f, previous);
 }
 
 static uint32_t gap_of_colon(const fmt *f, uint32_t token, uint32_t previous) {

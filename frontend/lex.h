@@ -30,7 +30,6 @@ int fe_lex_unclosed(fe_parser *p, uint32_t length);
 bool fe_parse_stopped(const fe_parser *p);
 /* Nothing is said from here to the end of the line; `depth` brackets surround it. */
 void fe_recover_begin(fe_parser *p, uint32_t depth);
-void fe_recovered(fe_parser *p);
 /* The node that stands for a broken statement, entry or item. */
 fe_ast *fe_broken(fe_parser *p);
 fe_ast *fe_broken_item(fe_parser *p, mpc_span at);

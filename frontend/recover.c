@@ -52,10 +52,8 @@ void fe_recover_begin(fe_parser *p, uint32_t depth) {
     p->quiet_depth = keep;
 }
 
-void fe_recovered(fe_parser *p) { p->quiet = false; }
-
 fe_ast *fe_broken(fe_parser *p) {
-    fe_recovered(p);
+    p->quiet = false;
     return &p->nothing;
 }
 

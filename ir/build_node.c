@@ -48,8 +48,9 @@ static bool check_keys(mpc_builder *b, const char *owner, const mpc_attr_spec *s
     return true;
 }
 
-/* When an argument is given twice, the last one counts. */
-bool mpc_builder_convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
+/* Turns arguments into attributes in the order of `specs`; defaults are dropped if `drop`. `out` has room for
+ * spec_count. When an argument is given twice, the last one counts. */
+static bool convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
                                const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out,
                                uint32_t *out_count) {
     *out_count = 0;
@@ -166,7 +167,7 @@ static mpc_value_id build(mpc_builder *b, const request *r) {
     mpc_infer infer;
     mpc_sym names[MPC_MAX_RESULTS];
     if (!collect_types(b, op->name, r->operands, r->operand_count) ||
-        !mpc_builder_convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs,
+        !convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs,
                                    &attr_count) ||
         !infer_request(b, r, op, attrs, attr_count, &infer) || !make_names(b, r->op, op->result_count, names))
         return MPC_NONE;
@@ -271,7 +272,7 @@ mpc_value_id mpc_build_input(mpc_builder *b, const char *name, mpc_type_id type,
     mpc_attr converted[MAX_ATTRS];
     if (!type) mpc_builder_fail(b, "input `%s` has no type", name);
     b->pending_name = 0;
-    if (!mpc_builder_convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count))
+    if (!convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count))
         return MPC_NONE;
     return mpc_builder_add_input(b, mpc_builder_unique_name(b, name), type, converted, count);
 }

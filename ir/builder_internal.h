@@ -50,10 +50,5 @@ bool mpc_builder_add_attrs(mpc_builder *b, const mpc_attr *attrs, uint32_t count
 /* A graph input with ready attributes. */
 mpc_value_id mpc_builder_add_input(mpc_builder *b, mpc_sym name, mpc_type_id type, const mpc_attr *attrs,
                                    uint32_t count);
-/* Turns arguments into attributes in the order of `specs`; defaults are dropped if `drop`. `out` has room for
- * spec_count. */
-bool mpc_builder_convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
-                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out,
-                               uint32_t *out_count);
 
 #endif

@@ -20,7 +20,7 @@ static bool number_text(const mpc_ir_parser *p, char text[LONGEST_NUMBER + 1]) {
     return true;
 }
 
-bool mpc_ir_parse_int(mpc_ir_parser *p, int64_t *value) {
+static bool parse_int(mpc_ir_parser *p, int64_t *value) {
     char text[LONGEST_NUMBER + 1], *end = NULL;
     if (p->token.kind != MPC_TOK_NUMBER || !number_text(p, text)) return mpc_ir_unexpected(p, "an integer");
     errno = 0;
@@ -95,7 +95,7 @@ static bool parse_int_list(mpc_ir_parser *p) {
     if (mpc_ir_accept(p, ']')) return true;
     do {
         int64_t value;
-        if (!mpc_ir_parse_int(p, &value)) return false;
+        if (!parse_int(p, &value)) return false;
         if (!mpc_array_push(&p->ints, value)) return mpc_ir_no_memory(p);
     } while (mpc_ir_accept(p, ','));
     return mpc_ir_expect(p, ']');
@@ -132,7 +132,7 @@ bool mpc_ir_parse_type(mpc_ir_parser *p, mpc_type_id *type) {
 static bool parse_value(mpc_ir_parser *p, mpc_attr *attr) {
     switch (attr->kind) {
     case MPC_ATTR_INT:
-        return mpc_ir_parse_int(p, &attr->i);
+        return parse_int(p, &attr->i);
     case MPC_ATTR_FLOAT:
         return parse_float(p, &attr->f);
     case MPC_ATTR_BOOL:

@@ -62,7 +62,7 @@ bool mpc_ir_expect(mpc_ir_parser *p, char punct) {
     return mpc_ir_unexpected(p, wanted);
 }
 
-bool mpc_ir_expect_word(mpc_ir_parser *p, const char *word) {
+static bool expect_word(mpc_ir_parser *p, const char *word) {
     if (!mpc_ir_at_word(p, word)) return mpc_ir_unexpected(p, word);
     mpc_ir_advance(p);
     return true;
@@ -92,7 +92,7 @@ static bool parse_input(mpc_ir_parser *p) {
 }
 
 static bool parse_head(mpc_ir_parser *p) {
-    if (!parse_version(p) || !mpc_ir_expect_word(p, "graph")) return false;
+    if (!parse_version(p) || !expect_word(p, "graph")) return false;
     if (p->token.kind != MPC_TOK_GRAPH) return mpc_ir_unexpected(p, "the graph's name (@name)");
     char *name = mpc_arena_strndup(p->scratch, p->token.text, p->token.length);
     if (!name || !(p->b = mpc_builder_create(p->ctx, name))) {
@@ -133,8 +133,8 @@ static bool parse_place(mpc_ir_parser *p) {
         mpc_ir_advance(p);
         entry.place.kind = MPC_PLACE_IN_VALUE;
         if (!mpc_ir_parse_ref(p, &entry.place.value)) return false;
-    } else if (!mpc_ir_expect_word(p, "at") || !mpc_ir_parse_unsigned(p, UINT64_MAX, &entry.place.offset) ||
-               !mpc_ir_expect_word(p, "size") || !mpc_ir_parse_unsigned(p, UINT64_MAX, &entry.place.bytes)) {
+    } else if (!expect_word(p, "at") || !mpc_ir_parse_unsigned(p, UINT64_MAX, &entry.place.offset) ||
+               !expect_word(p, "size") || !mpc_ir_parse_unsigned(p, UINT64_MAX, &entry.place.bytes)) {
         return false;
     }
     if (!mpc_idmap_add(&p->placed, entry.value, 0) || !mpc_array_push(&p->places, entry)) return mpc_ir_no_memory(p);

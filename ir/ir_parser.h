@@ -48,11 +48,9 @@ bool mpc_ir_at_punct(const mpc_ir_parser *p, char punct);
 bool mpc_ir_at_word(const mpc_ir_parser *p, const char *word);
 bool mpc_ir_accept(mpc_ir_parser *p, char punct); /* uses the token if it is this one */
 bool mpc_ir_expect(mpc_ir_parser *p, char punct);
-bool mpc_ir_expect_word(mpc_ir_parser *p, const char *word);
 bool mpc_ir_unexpected(mpc_ir_parser *p, const char *wanted);
 
 /* ir_parse_attrs.c */
-bool mpc_ir_parse_int(mpc_ir_parser *p, int64_t *value);
 bool mpc_ir_parse_unsigned(mpc_ir_parser *p, uint64_t limit, uint64_t *value);
 bool mpc_ir_parse_format(mpc_ir_parser *p, mpc_format *format);
 bool mpc_ir_parse_type(mpc_ir_parser *p, mpc_type_id *type);

@@ -58,23 +58,21 @@ static const property_row property_rows[] = {
 };
 enum { PROPERTY_COUNT = sizeof property_rows / sizeof *property_rows };
 
-uint32_t mpc_pass_count(void) { return sizeof pass_rows / sizeof *pass_rows; }
+enum { PASS_COUNT = sizeof pass_rows / sizeof *pass_rows };
 
-const mpc_pass *mpc_pass_at(uint32_t index) { return index < mpc_pass_count() ? &pass_rows[index] : NULL; }
-
-const mpc_pass *mpc_pass_find(const char *name) {
-    for (uint32_t i = 0; i < mpc_pass_count(); i++)
+static const mpc_pass *find_built_in(const char *name) {
+    for (uint32_t i = 0; i < PASS_COUNT; i++)
         if (strcmp(pass_rows[i].name, name) == 0) return &pass_rows[i];
     return NULL;
 }
 
 const mpc_pass *mpc_pass_of(const mpc_context *ctx, uint32_t index) {
-    if (index < mpc_pass_count()) return &pass_rows[index];
-    return mpc_context_extension_at(ctx, MPC_EXT_PASS, index - mpc_pass_count());
+    if (index < PASS_COUNT) return &pass_rows[index];
+    return mpc_context_extension_at(ctx, MPC_EXT_PASS, index - PASS_COUNT);
 }
 
 const mpc_pass *mpc_pass_named(const mpc_context *ctx, const char *name) {
-    const mpc_pass *pass = mpc_pass_find(name);
+    const mpc_pass *pass = find_built_in(name);
     return pass != NULL ? pass : mpc_context_find_extension(ctx, MPC_EXT_PASS, name);
 }
 
@@ -116,7 +114,7 @@ static unsigned graph_properties(const mpc_graph *g) {
 }
 
 static const char *provider_of(unsigned bit) {
-    for (uint32_t i = 0; i < mpc_pass_count(); i++)
+    for (uint32_t i = 0; i < PASS_COUNT; i++)
         if ((pass_rows[i].provides & bit) != 0) return pass_rows[i].name;
     return "none";
 }

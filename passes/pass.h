@@ -74,9 +74,6 @@ typedef struct mpc_pipeline_hooks { /* instrumentation; any may be NULL */
 /* Runs a pipeline. `in` stays the caller's. NULL on failure. */
 mpc_graph *mpc_pipeline_run(const mpc_graph *in, const char *pipeline, mpc_pass_env *env, const mpc_pipeline_hooks *hooks);
 
-uint32_t mpc_pass_count(void);
-const mpc_pass *mpc_pass_at(uint32_t index);
-const mpc_pass *mpc_pass_find(const char *name);
 /* Built-in passes, then those of plugins. NULL: none. */
 const mpc_pass *mpc_pass_of(const mpc_context *ctx, uint32_t index);
 const mpc_pass *mpc_pass_named(const mpc_context *ctx, const char *name);

@@ -50,8 +50,6 @@ void mpc_call_end(mpc_call *c);
 /* Failed here or in the builder. */
 bool mpc_call_failed(const mpc_call *c);
 mpc_builder *mpc_call_builder(const mpc_call *c); /* NULL: nothing is built */
-/* The graph whose values the call's ids are. */
-const mpc_graph *mpc_call_graph(const mpc_call *c);
 /* A format by name; MPC_FMT_none for "" and, after failing the call, for an unknown name. */
 mpc_format mpc_call_format(mpc_call *c, const char *name);
 const char *mpc_call_format_name(mpc_format format); /* "" for none */

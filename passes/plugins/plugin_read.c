@@ -6,7 +6,8 @@
 
 #include "passes/plugins/plugin_functions.h"
 
-const mpc_graph *mpc_call_graph(const mpc_call *c) {
+/* The graph whose values the call's ids are. */
+static const mpc_graph *graph_of(const mpc_call *c) {
     bool building = c->kind == MPC_CALL_EXPAND || c->kind == MPC_CALL_GRAD;
     return building ? mpc_builder_graph(mpc_call_builder(c)) : c->g;
 }
@@ -30,7 +31,7 @@ static const mpc_node *self(mpc_call *c, const mpc_graph **g) {
 const mpc_node *mpc_call_node(mpc_call *c, mpc_id id, const mpc_graph **g) {
     const mpc_node *n = id == MPC_SELF ? self(c, g) : NULL;
     if (n != NULL) return n;
-    *g = mpc_call_graph(c);
+    *g = graph_of(c);
     if (*g != NULL && id < (*g)->node_count) return &(*g)->nodes[id];
     mpc_call_fail(c, "%u is no node here", id);
     return NULL;
@@ -140,14 +141,14 @@ bool mpc_api_decision(mpc_call *c, mpc_id node, mpc_plugin_decision *out) {
 /* --- values --- */
 
 static bool is_value(mpc_call *c, mpc_id value) {
-    const mpc_graph *g = mpc_call_graph(c);
+    const mpc_graph *g = graph_of(c);
     if (g != NULL && value < g->value_count) return true;
     mpc_call_fail(c, "%u is no value here", value);
     return false;
 }
 
 const mpc_type *mpc_call_type(mpc_call *c, mpc_id value) {
-    if (c->kind != MPC_CALL_SHAPE) return is_value(c, value) ? mpc_value_type(mpc_call_graph(c), value) : NULL;
+    if (c->kind != MPC_CALL_SHAPE) return is_value(c, value) ? mpc_value_type(graph_of(c), value) : NULL;
     if (value < c->infer->operand_count) return mpc_infer_operand(c->infer, value);
     mpc_call_fail(c, "there is no operand %u", value);
     return NULL;
@@ -155,7 +156,7 @@ const mpc_type *mpc_call_type(mpc_call *c, mpc_id value) {
 
 const char *mpc_api_name(mpc_call *c, mpc_id value) {
     if (c->kind == MPC_CALL_SHAPE || !is_value(c, value)) return "";
-    return mpc_value_name(mpc_call_graph(c), value);
+    return mpc_value_name(graph_of(c), value);
 }
 
 const char *mpc_api_format(mpc_call *c, mpc_id value) {
@@ -182,13 +183,13 @@ int64_t mpc_api_elements(mpc_call *c, mpc_id value) {
 
 mpc_id mpc_api_producer(mpc_call *c, mpc_id value) {
     if (c->kind == MPC_CALL_SHAPE || !is_value(c, value)) return MPC_NO_ID;
-    return mpc_call_graph(c)->values[value].producer;
+    return graph_of(c)->values[value].producer;
 }
 
 bool mpc_api_constant(mpc_call *c, mpc_id value, double *number) {
     mpc_id node = mpc_api_producer(c, value);
     if (node == MPC_NO_ID) return false;
-    const mpc_graph *g = mpc_call_graph(c);
+    const mpc_graph *g = graph_of(c);
     if (g->nodes[node].op != MPC_OP_const) return false;
     *number = mpc_attr_float(g, &g->nodes[node], "value");
     return true;

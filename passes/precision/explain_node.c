@@ -25,6 +25,13 @@ static bool is_fixed(const mpc_plan *p, const mpc_node *n) {
     return true;
 }
 
+/* Does a decided node read (a LOW op) or store (others) a low format? */
+static bool is_decided_low(const mpc_plan *p, mpc_node_id id) {
+    const mpc_decision *d = &p->decisions[id];
+    if (mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW && d->operand != MPC_FMT_none) return mpc_format_is_low(d->operand);
+    return mpc_format_is_low(p->format[mpc_result(&p->g->nodes[id], 0)]);
+}
+
 static double price_of(const mpc_plan *p, mpc_node_id id, const mpc_costs *costs, double now) {
     mpc_plan other = *p;
     size_t values = (size_t)p->g->value_count + 1, nodes = (size_t)p->g->node_count + 1;
@@ -37,7 +44,7 @@ static double price_of(const mpc_plan *p, mpc_node_id id, const mpc_costs *costs
     memcpy(other.say, p->say, values * sizeof *other.say);
     memcpy(other.decisions, p->decisions, nodes * sizeof *other.decisions);
     memcpy(other.why, p->why, nodes * sizeof *other.why);
-    mpc_format to = mpc_decision_is_low(p, id) ? MPC_FMT_f32 : p->low;
+    mpc_format to = is_decided_low(p, id) ? MPC_FMT_f32 : p->low;
     mpc_plan_decide(&other, id, flipped(p, id, to), "other");
     return mpc_plan_price(&other, costs).seconds - now;
 }
@@ -72,7 +79,7 @@ static bool cites(const char *why, const char *rule) { return strstr(why, rule) 
 
 static void find_blockers(const mpc_plan *p, mpc_node_id id, mpc_explained *out) {
     const mpc_node *n = &p->g->nodes[id];
-    bool low = mpc_decision_is_low(p, id);
+    bool low = is_decided_low(p, id);
     mpc_class cls = mpc_node_op(p->g, id)->cls;
     const char *why = mpc_sym_text(p->g->ctx, n->why);
     out->kind = MPC_BLOCK_RULE;
@@ -94,12 +101,6 @@ static void find_rule(const char *why, char rule[4]) {
         }
 }
 
-bool mpc_decision_is_low(const mpc_plan *p, mpc_node_id id) {
-    const mpc_decision *d = &p->decisions[id];
-    if (mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW && d->operand != MPC_FMT_none) return mpc_format_is_low(d->operand);
-    return mpc_format_is_low(p->format[mpc_result(&p->g->nodes[id], 0)]);
-}
-
 static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
                           mpc_arena *arena, mpc_explained *out) {
     mpc_plan p;
@@ -107,7 +108,7 @@ static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_p
     mpc_status status = mpc_plan_of_graph(g, profile, env, arena, &p, &costs);
     if (status != MPC_OK || !mpc_is_assigned(g, id)) return status;
     double now = mpc_plan_price(&p, costs).seconds;
-    bool low = mpc_decision_is_low(&p, id);
+    bool low = is_decided_low(&p, id);
     out->present = true;
     out->total = now;
     out->other = low ? MPC_FMT_f32 : p.low;

@@ -56,8 +56,6 @@ static inline mpc_sym mpc_plan_forced(const mpc_plan *p, mpc_value_id v, mpc_for
 /* Fills wanted_by, only_wanted, only_f32, inside, read. */
 void mpc_plan_read_backwards(mpc_plan *plan);
 
-/* Does a decided node read (a LOW op) or store (others) a low format? */
-bool mpc_decision_is_low(const mpc_plan *plan, mpc_node_id id);
 /* E111 for every word of the user that asks for a low format where a hard rule has f32. */
 mpc_status mpc_plan_check_words(const mpc_plan *plan);
 /* Fills `agree` from the option of autocast: "a|layer.*.b@m.mpg:12;c|d"; E113 when a group finds fewer than two values. */
@@ -97,7 +95,6 @@ typedef struct mpc_solver {
 } mpc_solver;
 uint32_t mpc_solver_count(void);
 const mpc_solver *mpc_solver_at(uint32_t index);
-const mpc_solver *mpc_solver_find(const char *name); /* NULL: none */
 /* Rows of solvers.def, then those of plugins. NULL: none. */
 const mpc_solver *mpc_solver_of(const mpc_context *ctx, uint32_t index);
 const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name);

@@ -18,13 +18,13 @@ const mpc_solver *mpc_solver_of(const mpc_context *ctx, uint32_t index) {
     return mpc_context_extension_at(ctx, MPC_EXT_SOLVER, index - mpc_solver_count());
 }
 
-const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name) {
-    const mpc_solver *solver = mpc_solver_find(name);
-    return solver != NULL ? solver : mpc_context_find_extension(ctx, MPC_EXT_SOLVER, name);
-}
-
-const mpc_solver *mpc_solver_find(const char *name) {
+static const mpc_solver *find_built_in(const char *name) {
     for (uint32_t i = 0; i < mpc_solver_count(); i++)
         if (strcmp(solvers[i].name, name) == 0) return &solvers[i];
     return NULL;
+}
+
+const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name) {
+    const mpc_solver *solver = find_built_in(name);
+    return solver != NULL ? solver : mpc_context_find_extension(ctx, MPC_EXT_SOLVER, name);
 }

@@ -30,7 +30,8 @@ static mpc_status tell_memory(const mpc_cuda *cuda, uint64_t bytes, const char *
                      in_words(cuda->memory_total, all));
 }
 
-mpc_status mpc_cuda_check_memory(mpc_cuda *cuda, uint64_t bytes, const char *what, const mpc_sink *sink) {
+/* E623 unless so much is free: `what` says for what, "values of `step`". */
+static mpc_status check_memory(mpc_cuda *cuda, uint64_t bytes, const char *what, const mpc_sink *sink) {
     size_t available = 0, total = 0;
     int result = cuda->driver.cuMemGetInfo_v2(&available, &total);
     if (result != 0) return mpc_cuda_error(cuda, sink, "cuMemGetInfo", result);
@@ -130,7 +131,7 @@ static mpc_status make(mpc_cuda_store *s, bool separate, mpc_cuda_need need) {
     s->cuda = mpc_cuda_open(s->sink);
     if (!s->cuda) return MPC_FAILED;
     uint64_t bytes = mpc_store_bytes(s->store) + MPC_CUDA_WORKSPACE + need.arena + need.own;
-    mpc_status status = mpc_cuda_check_memory(s->cuda, bytes, "states and the values of a step", s->sink);
+    mpc_status status = check_memory(s->cuda, bytes, "states and the values of a step", s->sink);
     if (status == MPC_OK) status = place_states(s, separate);
     if (status == MPC_OK) status = mpc_cuda_allocate(s->cuda, MPC_CUDA_WORKSPACE, &s->workspace, s->sink);
     return status == MPC_OK ? to_device(s) : status;
@@ -148,7 +149,7 @@ mpc_cuda_store *mpc_cuda_store_get(mpc_store *store, bool separate, mpc_cuda_nee
     if (mirror) { /* the only kind of mirror there is */
         mpc_cuda_store *s = mirror->user;
         uint64_t bytes = need.own + (find_arena(s, need.arena) ? 0 : need.arena);
-        if (mpc_cuda_check_memory(s->cuda, bytes, "the values of a step", sink) != MPC_OK) return NULL;
+        if (check_memory(s->cuda, bytes, "the values of a step", sink) != MPC_OK) return NULL;
         s->users++;
         return s;
     }

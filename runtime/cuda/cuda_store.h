@@ -45,8 +45,6 @@ mpc_device_ptr mpc_cuda_store_address(const mpc_cuda_store *s, const void *host)
 /* An arena of at least this size, zeroed or used before. NULL after a diagnostic. */
 mpc_cuda_arena *mpc_cuda_store_take_arena(mpc_cuda_store *s, uint64_t bytes, const mpc_sink *sink);
 void mpc_cuda_store_give_arena(mpc_cuda_store *s, mpc_cuda_arena *arena);
-/* E623 unless so much is free: `what` says for what, "values of `step`". */
-mpc_status mpc_cuda_check_memory(mpc_cuda *cuda, uint64_t bytes, const char *what, const mpc_sink *sink);
 /* One allocation, zeroed; E623, E624. */
 mpc_status mpc_cuda_allocate(mpc_cuda *cuda, uint64_t bytes, mpc_device_ptr *out, const mpc_sink *sink);
 

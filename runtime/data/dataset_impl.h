@@ -105,9 +105,6 @@ struct mpc_dataset {
 /* A whole file, gunzipped if it is gzip; `*data` is mpc_alloc'ed with a NUL after the last byte. */
 mpc_status mpc_data_read_file(const char *path, const mpc_sink *sink, char **data, size_t *size);
 
-/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates included).
- */
-unsigned mpc_data_decode(const unsigned char *p, size_t n, uint32_t *point);
 /* Bytes of a text before the first one that isn't UTF-8. */
 size_t mpc_data_utf8_prefix(const char *text, size_t size);
 

@@ -10,7 +10,8 @@
 
 enum { CODE_POINTS = 0x110000 };
 
-unsigned mpc_data_decode(const unsigned char *p, size_t n, uint32_t *point) {
+/* Decodes one code point; its length in bytes, 0 when the bytes aren't UTF-8 (overlong forms and surrogates too). */
+static unsigned decode(const unsigned char *p, size_t n, uint32_t *point) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (n == 0) return 0;
     unsigned length = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
@@ -28,7 +29,7 @@ unsigned mpc_data_decode(const unsigned char *p, size_t n, uint32_t *point) {
 size_t mpc_data_utf8_prefix(const char *text, size_t size) {
     size_t i = 0;
     uint32_t point;
-    for (unsigned n; i < size && (n = mpc_data_decode((const unsigned char *)text + i, size - i, &point)) > 0;) i += n;
+    for (unsigned n; i < size && (n = decode((const unsigned char *)text + i, size - i, &point)) > 0;) i += n;
     return i;
 }
 
@@ -63,7 +64,7 @@ static mpc_status decode_all(const mpc_dataset *d, const char *text, size_t size
     size_t i = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     while (i < size) {
         uint32_t point;
-        unsigned length = mpc_data_decode(p + i, size - i, &point);
+        unsigned length = decode(p + i, size - i, &point);
         if (length == 0)
             return mpc_data_error(d, "E215", 0, 0, NULL, "save the text as UTF-8",
                                   "byte %zu (0x%02X) is not UTF-8 text", i, p[i]);
@@ -192,7 +193,7 @@ const char *mpc_dataset_token_text(const mpc_dataset *d, int64_t token) {
 
 int64_t mpc_dataset_token_of(const mpc_dataset *d, const char *utf8, unsigned *length) {
     uint32_t point = 0;
-    unsigned n = mpc_data_decode((const unsigned char *)utf8, strnlen(utf8, 4), &point);
+    unsigned n = decode((const unsigned char *)utf8, strnlen(utf8, 4), &point);
     if (n == 0 && utf8[0] == '\0') n = 1; /* the character NUL can't be asked for */
     if (length) *length = n ? n : 1;
     return n && utf8[0] ? token_of_point(&d->root->tokens, point) : -1;
