@@ -32,6 +32,8 @@ static bool check_options(const mpc_cli *cli) {
     const char *problem = NULL;
     if (o->resume && o->out) problem = "--resume goes on in the run's own folder: leave --out out";
     if (o->resume && o->init) problem = "--resume has weights already: leave --init out";
+    if ((o->renames.count || o->allow_missing.count) && !o->init)
+        problem = "--rename and --allow-missing are about the weights of --init FILE";
     if (o->changes.count && !o->resume) problem = "--change is for --resume; a new run takes --set";
     if (problem) fprintf(stderr, "mpc train: %s\n", problem);
     return problem == NULL;

@@ -1,7 +1,8 @@
 /* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
  * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word
  * of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are
- * here.
+ * here. Running statistics come along where they are known, since a frozen norm would work with none: in the file, or
+ * in the other file of a checkpoint.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,7 +99,8 @@ typedef struct init_lists {
     uint32_t rounded; /* 16-bit in the file, f32 here */
     mpc_checkpoint_diff diff;
     const mpc_tensor_view **source; /* by store entry: what it is taken from, NULL: nothing */
-    bool twice;                     /* some have two such, which has been said */
+    uint32_t statistics, statistics_wanted;
+    bool twice;          /* some have two such, which has been said */
     mpc_str here, there; /* numbered names of the model and of the file; "": the file has none of them */
 } init_lists;
 
@@ -120,6 +122,11 @@ static void print_list(const init_list *list, const char *what) {
 
 static bool is_parameter(const mpc_store_entry *e) {
     return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0;
+}
+
+/* Of a norm. What is standardized was measured on this training's rows. */
+static bool is_statistic(const mpc_store_entry *e) {
+    return e->derived == MPC_FMT_none && strcmp(e->role, "stat") == 0 && strstr(e->name, ".running_");
 }
 
 static void leave_out(const mpc_tensor_view *t, init_lists *l) {
@@ -151,7 +158,18 @@ static void load_tensor(mpc_session *s, const mpc_tensor_view *t, const char *na
     leave_out(t, l);
 }
 
-static void load_tensors(mpc_session *s, const mpc_safetensors *file, init_lists *l) {
+/* One of another size stays as it starts: its norm's parameters don't fit either, which is said of them. */
+static bool load_statistic(mpc_session *s, const mpc_tensor_view *t, const char *name, init_lists *l) {
+    mpc_store_entry *e = mpc_store_find(s->store, name, MPC_FMT_none);
+    if (!e || !is_statistic(e)) return false;
+    if (!mpc_store_takes(e, t)) return true;
+    mpc_store_take(e, t);
+    l->statistics++;
+    return true;
+}
+
+/* `beside`: the file's tensors are states of all kinds, of which only statistics are wanted. */
+static void load_tensors(mpc_session *s, const mpc_safetensors *file, bool beside, init_lists *l) {
     mpc_str name = {0};
     mpc_numbered mine, other;
     for (uint32_t i = 0; i < mpc_safetensors_count(file); i++) {
@@ -159,6 +177,8 @@ static void load_tensors(mpc_session *s, const mpc_safetensors *file, init_lists
         mpc_str_clear(&name);
         bool told = name_here(s->cli->options, t->name, &name);
         bool moved = mpc_numbered_differs(mpc_str_cstr(&l->here), mpc_str_cstr(&l->there), t->name, &mine, &other);
+        bool known = (told || !moved) && load_statistic(s, t, mpc_str_cstr(&name), l);
+        if (beside || known) continue;
         if (told || !moved) load_tensor(s, t, mpc_str_cstr(&name), l);
         else leave_out(t, l);
     }
@@ -168,6 +188,7 @@ static void load_tensors(mpc_session *s, const mpc_safetensors *file, init_lists
 static void list_missing(mpc_session *s, init_lists *l) {
     for (uint32_t i = 0; i < mpc_store_count(s->store); i++) {
         const mpc_store_entry *e = mpc_store_at(s->store, i);
+        l->statistics_wanted += is_statistic(e);
         if (!is_parameter(e)) continue;
         l->diff.wanted++;
         if (l->source[i]) continue;
@@ -191,8 +212,9 @@ static bool judge_lists(mpc_session *s, init_lists *l) {
     if (l->twice) return false;
     if (numbers_differ(l, &mine, &other)) return mpc_diff_report_numbered(&l->diff, &mine, &other, s->sink) == MPC_OK;
     if (l->diff.missing.count || l->diff.failed) return mpc_diff_report(&l->diff, s->sink) == MPC_OK;
-    fprintf(stderr, "%u of %u parameters from %s\n", l->loaded.count + l->converted.count, l->diff.wanted,
-            l->diff.place);
+    fprintf(stderr, "%u of %u parameters", l->loaded.count + l->converted.count, l->diff.wanted);
+    if (l->statistics_wanted) fprintf(stderr, " and %u of %u statistics", l->statistics, l->statistics_wanted);
+    fprintf(stderr, " from %s\n", l->diff.place);
     print_list(&l->loaded, "loaded");
     print_list(&l->converted, "converted");
     if (l->rounded)
@@ -237,7 +259,8 @@ static bool list_numbers(mpc_session *s, const mpc_safetensors *file, init_lists
     return !l->here.failed && !l->there.failed;
 }
 
-static mpc_safetensors *open_init(mpc_session *s, mpc_str *place) {
+/* The file, and what a checkpoint keeps beside it, else NULL. */
+static mpc_safetensors *open_init(mpc_session *s, mpc_str *place, mpc_safetensors **states) {
     mpc_str path = {0};
     struct stat info;
     bool folder = false;
@@ -253,6 +276,10 @@ static mpc_safetensors *open_init(mpc_session *s, mpc_str *place) {
     }
     if (!folder) mpc_str_append(place, s->cli->options->init);
     mpc_safetensors *file = path.failed ? NULL : mpc_safetensors_read(path.data, s->sink);
+    if (file && !mpc_states_beside(path.data, states, s->sink)) {
+        mpc_safetensors_destroy(file);
+        file = NULL;
+    }
     mpc_str_free(&path);
     return file;
 }
@@ -267,14 +294,15 @@ bool mpc_load_weights(mpc_session *s, const char *path, mpc_load_mode mode) {
 
 bool mpc_init_weights(mpc_session *s) {
     mpc_str place = {0};
-    mpc_safetensors *file = open_init(s, &place);
+    mpc_safetensors *states = NULL, *file = open_init(s, &place, &states);
     size_t entries = (size_t)mpc_store_count(s->store) + 1;
     init_lists l = {.source = file ? mpc_alloc(entries * sizeof *l.source) : NULL,
                     .diff = {.place = mpc_str_cstr(&place), .kind = "parameters", .settable = true}};
     bool ok = false;
     if (l.source && list_numbers(s, file, &l)) {
         memset(l.source, 0, entries * sizeof *l.source);
-        load_tensors(s, file, &l);
+        load_tensors(s, file, false, &l);
+        if (states) load_tensors(s, states, true, &l);
         list_missing(s, &l);
         ok = rules_apply(s, file, l.diff.place) && judge_lists(s, &l);
         mpc_store_restart_averages(s->store);
@@ -284,6 +312,7 @@ bool mpc_init_weights(mpc_session *s) {
     mpc_str *texts[] = {&l.here, &l.there, &l.loaded.text, &l.converted.text, &l.fresh.text, &l.unused.text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) mpc_str_free(texts[i]);
     mpc_diff_free(&l.diff);
+    mpc_safetensors_destroy(states);
     mpc_safetensors_destroy(file);
     mpc_str_free(&place);
     return ok;

@@ -1,6 +1,7 @@
 /* `load = "file.safetensors"` in params: what a selector names starts as the file has it, instead of being initialised.
  * A tensor is found by the parameter's path, or by what is left of the path behind the selector's fixed part, so that
- * "backbone.**" takes a file of the backbone alone. Parameters must all be there; statistics are taken where they are.
+ * "backbone.**" takes a file of the backbone alone. Parameters must all be there; statistics are taken where they are:
+ * in the file, or in the other file of a checkpoint.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,19 +36,21 @@ static bool refuse(const mpc_session *s, const mpc_store_entry *e, const mpc_ten
 
 /* Everything that one file is named for. */
 static bool load_file(const mpc_session *s, mpc_store *store, const char *path) {
-    mpc_safetensors *file = mpc_safetensors_read(path, s->sink);
+    mpc_safetensors *states = NULL, *file = mpc_safetensors_read(path, s->sink);
     uint32_t loaded = 0;
-    bool ok = file != NULL;
+    bool ok = file && mpc_states_beside(path, &states, s->sink);
     for (uint32_t i = 0; file && i < mpc_store_count(store); i++) {
         mpc_store_entry *e = mpc_store_at(store, i);
         if (e->derived != MPC_FMT_none || strcmp(e->path, path) != 0) continue;
         const mpc_tensor_view *t = find_tensor(file, e);
+        if (!t && states && !is_parameter(e)) t = find_tensor(states, e);
         bool fits = t && mpc_store_takes(e, t);
         if (fits) mpc_store_take(e, t);
         else if (t || is_parameter(e)) ok = refuse(s, e, t);
         loaded += fits;
     }
     if (ok) fprintf(stderr, "%" PRIu32 " tensors from %s\n", loaded, path);
+    mpc_safetensors_destroy(states);
     mpc_safetensors_destroy(file);
     return ok;
 }

@@ -49,6 +49,10 @@ mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mo
 mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_store *store, mpc_load_mode mode,
                                     mpc_cursor *cursor, const mpc_sink *sink);
 
+/* The states that a checkpoint keeps beside `weights`, which is the path of its weights.safetensors; NULL where there
+ * are none, as for files of other names. False when they can't be read. */
+bool mpc_states_beside(const char *weights, mpc_safetensors **states, const mpc_sink *sink);
+
 /* What a file and a model don't have in common, for the message E401. Names and types belong to others. */
 typedef struct mpc_diff_line {
     const char *name;

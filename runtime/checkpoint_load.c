@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "runtime/store_layout.h"
@@ -194,4 +195,18 @@ mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_s
 mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mode mode, mpc_cursor *cursor,
                                const mpc_sink *sink) {
     return mpc_checkpoint_load_from(folder, folder, store, mode, cursor, sink);
+}
+
+bool mpc_states_beside(const char *weights, mpc_safetensors **states, const mpc_sink *sink) {
+    const char *slash = strrchr(weights, '/'), *name = slash ? slash + 1 : weights;
+    mpc_str path = {0};
+    *states = NULL;
+    if (strcmp(name, "weights.safetensors") != 0) return true;
+    mpc_str_append_n(&path, weights, (size_t)(name - weights));
+    mpc_str_append(&path, "state.safetensors");
+    bool there = !path.failed && access(path.data, F_OK) == 0;
+    if (there) *states = mpc_safetensors_read(path.data, sink);
+    bool ok = !path.failed && (!there || *states);
+    mpc_str_free(&path);
+    return ok;
 }

@@ -176,4 +176,40 @@ def numbers():
         check(weights(f, "blocks") == old, r.err)
 
 
-run_all([what_is_said, precisions, numbers])
+def statistics():
+    """A norm that is frozen works with the statistics of the run that its parameters come from."""
+    norm = MODEL.replace("h = ", "x = batch_norm(x) as norm\n    h = ", 1)
+    frozen = norm + '\nparams { "norm.*" { freeze = true } }\n'
+    with Folder() as f:
+        f.put("norm.mpg", norm)
+        f.put("renamed.mpg", frozen.replace("norm", "first").replace("batch_first", "batch_norm"))
+        f.mpc("train", "norm.mpg", "--out", "run")
+        files = final_checkpoint(f, "run")[1]
+        learnt = {k: t for k, t in read_safetensors(files["state.safetensors"])[0].items() if ".running_" in k}
+        check(len(learnt) == 2, list(learnt))
+
+        def now(run):
+            return read_safetensors(final_checkpoint(f, run)[1]["state.safetensors"])[0]
+
+        f.put("weights.safetensors", files["weights.safetensors"])  # with what a checkpoint has beside it, and without
+        r = f.mpc("train", "renamed.mpg", "--init", "weights.safetensors", "--rename", "norm.*=first.*", *STILL, "--out", "without")
+        check(" parameters and 0 of 2 statistics from weights.safetensors" in r.err, r.err)
+        f.put("state.safetensors", files["state.safetensors"])
+        for i, source in enumerate(("run", "weights.safetensors")):
+            r = f.mpc("train", "renamed.mpg", "--init", source, "--rename", "norm.*=first.*", *STILL, "--out", f"new{i}")
+            check(" parameters and 2 of 2 statistics from " + source in r.err, r.err)
+            check(all(now(f"new{i}")[k.replace("norm", "first")] == t for k, t in learnt.items()), source)
+        # another program's file has them among the weights
+        both = dict(read_safetensors(files["weights.safetensors"])[0], **learnt)
+        write_safetensors(f, "both.safetensors", both)
+        r = f.mpc("train", "renamed.mpg", "--init", "both.safetensors", "--rename", "norm.*=first.*", *STILL, "--out", "both")
+        check("2 of 2 statistics" in r.err and section(r.err, "not used") == (0, []), r.err)
+        check(all(now("both")[k.replace("norm", "first")] == t for k, t in learnt.items()))
+        # and so has `load`
+        f.put("load.mpg", norm + '\nparams { "**" { load = "weights.safetensors" }\n"norm.*" { freeze = true } }\n')
+        r = f.mpc("train", "load.mpg", *STILL, "--out", "load")
+        check(r.returncode == 0, r.err)
+        check(all(now("load")[k] == t for k, t in learnt.items()))
+
+
+run_all([what_is_said, precisions, numbers, statistics])
