@@ -5,12 +5,23 @@
 #include "base/alloc.h"
 #include "driver/trainer.h"
 
+/* Says which splits there are. */
+static bool no_split(const mpc_session *s, const char *wanted) {
+    mpc_str there = {0};
+    for (int i = 0; i < MPC_SPLIT_COUNT; i++)
+        if (mpc_session_has_split(s, (mpc_split)i))
+            mpc_str_printf(&there, "%s--split %s", there.length ? " or " : "", mpc_split_name((mpc_split)i));
+    mpc_error(s->sink, "E355", "the data section has no split `%s`%s%s", wanted, there.length ? "; say " : "",
+              mpc_str_cstr(&there));
+    mpc_str_free(&there);
+    return false;
+}
+
 static bool choose_split(mpc_session *s, mpc_split *split) {
     const char *name = s->cli->options->split;
     *split = mpc_session_has_split(s, MPC_SPLIT_TEST) ? MPC_SPLIT_TEST : MPC_SPLIT_VALID;
     if ((!name || mpc_split_find(name, split)) && mpc_session_has_split(s, *split)) return true;
-    mpc_error(s->sink, "E355", "the data section has no split `%s`", name ? name : mpc_split_name(*split));
-    return false;
+    return no_split(s, name ? name : mpc_split_name(*split));
 }
 
 static bool load_checkpoint(mpc_session *s) {

@@ -112,9 +112,20 @@ static bool predict_tokens(mpc_session *s) {
     return ok;
 }
 
+/* Options of models that write would say nothing here. */
+static bool takes_no_prompt(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    const char *given = o->prompt ? "--prompt" : o->top_k ? "--top-k" : NULL;
+    if (given)
+        mpc_error(s->sink, "E387", "%s is for models that write text or tokens; rows are predicted here: leave it out",
+                  given);
+    return !given;
+}
+
 static bool predict(mpc_session *s) {
     if (has_source(s, MPC_SOURCE_TEXT)) return predict_text(s);
-    return writes_tokens(s) ? predict_tokens(s) : predict_rows(s);
+    if (writes_tokens(s)) return predict_tokens(s);
+    return takes_no_prompt(s) && predict_rows(s);
 }
 
 int mpc_cmd_predict(mpc_cli *cli) {

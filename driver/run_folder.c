@@ -123,8 +123,8 @@ bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *s
 
 bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s) {
     *f = (mpc_run_folder){0};
-    bool made = s->cli->options->out ? take_given(f, s)
-                                     : mpc_make_numbered_folder(mpc_model_name(s->model), &f->path, s->sink);
+    bool made =
+        s->cli->options->out ? take_given(f, s) : mpc_make_numbered_folder(mpc_model_name(s->model), &f->path, s->sink);
     if (!made) return false;
     return set_paths(f, s->sink) && make_folder(f->checkpoints.data, s->sink);
 }
@@ -214,7 +214,8 @@ bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, cons
     choose_checkpoint(mpc_str_cstr(&dir), which, &name);
     mpc_str_printf(out, "%s/%s", mpc_str_cstr(&dir), mpc_str_cstr(&name));
     bool ok = name.length > 0 && !out->failed && is_checkpoint(out->data);
-    if (!ok) mpc_error(sink, "E352", "%s holds no %s checkpoint", from, which ? which : "whole");
+    if (!ok && access(from, F_OK) != 0) mpc_error(sink, "E352", "there is no %s", from);
+    else if (!ok) mpc_error(sink, "E352", "%s holds no %s checkpoint", from, which ? which : "whole");
     mpc_str_free(&dir);
     mpc_str_free(&name);
     return ok;

@@ -66,7 +66,13 @@ with Folder() as f:
     check(abs(best["loss"] - evals[-1]["loss"]) < 1e-6 and best["n"] == 40, best)
     f.mpc("eval", "tiny.mpg", "--from", run, "--which", "last", "--split", "valid")
     check("E352" in f.mpc("eval", "tiny.mpg", "--from", run, "--which", "5", status=1).err)
-    check("E355" in f.mpc("eval", "tiny.mpg", "--from", run, "--split", "predict", status=1).err)
+    r = f.mpc("eval", "tiny.mpg", "--from", run, "--split", "predict", status=1)
+    check("E355" in r.err and "say --split train or --split valid or --split test" in r.err, r.err)
+    r = f.mpc("eval", "tiny.mpg", "--from", "runs/nowhere", status=1)
+    check("E352" in r.err and "there is no runs/nowhere\n" in r.err, r.err)
+    for words in (("--prompt", "a"), ("--top-k", "3")):
+        r = f.mpc("predict", "tiny.mpg", "--from", run, *words, status=1)
+        check("E387" in r.err and words[0] + " is for models that write" in r.err, r.err)
 
     # prediction: a column per output, whatever the form
     f.mpc("predict", "tiny.mpg", "--from", run, "--out", "p.csv")
