@@ -162,11 +162,16 @@ static void run_cuda(const program_pair *p, void *lib, bool writes) {
     munmap(r.arena, r.program->arena_bytes + 64);
 }
 
+static int skip(const char *why) {
+    fprintf(stderr, "skipped: %s\n", why);
+    return 77;
+}
+
 int main(void) {
     if (system("${MPC_CC:-cc} --version > /dev/null 2>&1 && ${MPC_CXX:-c++} --version > /dev/null 2>&1") != 0)
-        return 77;
+        return skip("no compiler for C and C++");
     void *probe = reserve(UINT64_C(9) << 30);
-    if (probe == NULL) return 77; /* a machine that reserves no more than it has */
+    if (probe == NULL) return skip("this machine reserves no more memory than it has");
     munmap(probe, (UINT64_C(9) << 30) + 64);
     program_pair pair[2] = {{0}};
     run_batch c = {0};
