@@ -21,7 +21,8 @@ void bench_print_limits(mpc_session *s);
 /* One step, launch by launch; its record is fetched. */
 mpc_status bench_profile_step(const mpc_session *s, mpc_exec *e, mpc_launch_time *times, uint32_t count);
 
-/* Instructions of the next step, taken by a child; -1: the system lets no process count another one's. The session's own states don't move. */
+/* Instructions of the next step, taken by a child; -1: the system lets no process count another one's. The session's
+ * own states don't move. */
 long long bench_count_step(mpc_exec *e);
 enum { MPC_BENCH_SKIPPED = 77 };
 

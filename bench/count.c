@@ -1,7 +1,7 @@
 /* Counts the instructions of one step, by letting a child process take it one instruction at a time. The child is a
  * fork of the prepared session, so two counts start from the same memory at the same addresses and are equal to the
- * last instruction. What a newcomer would get wrong: a count says how much a plan makes the processor do, not how long
- * that takes; one tile instruction multiplies as much as hundreds of others. */
+ * last instruction. A count says how much a plan makes the processor do, not how long that takes: one tile instruction
+ * multiplies as much as hundreds of others. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

@@ -8,7 +8,8 @@
  *   e.g. step bench/mlp1024.mpg f32 bf16 bf16:list-pytorch -- --threads 1 --batch 512
  *
  * --short: 25 rounds of 0.06 seconds instead of 9 of 0.25, and all their times: what two precisions took in the same
- * round can be compared, whatever the machine did in others. --limits: no steps, only what the device reaches in matmul, copy and elementwise kernels.
+ * round can be compared, whatever the machine did in others. --limits: no steps, only what the device reaches in
+ * matmul, copy and elementwise kernels.
  * --count: no times but the instructions of a step (bench/count.c); exit status 77 where that isn't possible.
  * --cpu: processor time of all threads over their number, instead of the wall's; what a machine shared with others can
  * still measure. --profile: the launches of each precision, by time. */
@@ -194,7 +195,8 @@ static int print_counts(bench_case *cases, int count) {
         int k = i < 0 ? 0 : i;
         long long instructions = cases[k].clock.threads == 1 ? bench_count_step(cases[k].step->exec) : -1;
         if (instructions < 0) {
-            fprintf(stderr, "bench: instructions can't be counted: that takes --threads 1 and a system that allows ptrace\n");
+            fprintf(stderr,
+                    "bench: instructions can't be counted: that takes --threads 1 and a system that allows ptrace\n");
             return MPC_BENCH_SKIPPED;
         }
         printf("instructions %s %lld\n", cases[k].name, instructions);
@@ -216,7 +218,8 @@ int main(int argc, char **argv) {
     int i = first + 1;
     for (; i < argc && strcmp(argv[i], "--") != 0 && count < MAX_PRECISIONS; i++) cases[count++].name = argv[i];
     if (count == 0) {
-        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] [--short] [--count] FILE.mpg PRECISION[:SOLVER]... [-- options of mpc train]\n");
+        fprintf(stderr, "usage: step [--cpu] [--profile] [--limits] [--short] [--count] FILE.mpg PRECISION[:SOLVER]... "
+                        "[-- options of mpc train]\n");
         return 2;
     }
     for (int k = 0; k < count; k++) {

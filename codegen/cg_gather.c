@@ -182,15 +182,16 @@ static void print_reduce(const mpc_cg *cg, const mpc_node *n, bool by_columns, m
     mpc_str_append(o, "            for (int i = 3; i >= 0; i--) x += w % n[9 + i] * n[13 + i], w /= n[9 + i];\n");
     mpc_str_printf(o, "            const %s v = ", type);
     if (lanes != have) mpc_str_printf(o, "mpc_%c_from_%c(", lanes, have);
-    mpc_str_printf(o, "mpc_%s_%s((const char *)p[0] + x * %u%s)%s;\n", by_columns ? "load" : "one", f->name, f->bytes, left,
-                   lanes != have ? ")" : "");
+    mpc_str_printf(o, "mpc_%s_%s((const char *)p[0] + x * %u%s)%s;\n", by_columns ? "load" : "one", f->name, f->bytes,
+                   left, lanes != have ? ")" : "");
     mpc_str_printf(o, "            t = k == 0 ? v : mpc_%s_%c(t, v);\n        }\n", name, lanes);
     if (mpc_cg_rounds(to)) mpc_str_printf(o, "        t = mpc_round_%s(t);\n", t->name);
-    mpc_str_printf(o, "        mpc_store_%s((char *)p[1] + (r + c) * %u, t, %s);\n        }\n    }\n", t->name, t->bytes,
-                   by_columns ? "n[4] - c" : "1");
+    mpc_str_printf(o, "        mpc_store_%s((char *)p[1] + (r + c) * %u, t, %s);\n        }\n    }\n", t->name,
+                   t->bytes, by_columns ? "n[4] - c" : "1");
 }
 
-/* Results that lie side by side read numbers that lie side by side: a vector of them at a time, a row of results a unit. */
+/* Results that lie side by side read numbers that lie side by side: a vector of them at a time, a row of results a
+ * unit. */
 static bool goes_by_columns(const mpc_axis_run *kept) {
     return kept->count > 0 && kept->strides[kept->count - 1] == 1 && kept->dims[kept->count - 1] >= 4;
 }

@@ -34,15 +34,15 @@ typedef struct mpc_options {
     bool json, short_form, overwrite, reasons, units, memory, dot, compare_solvers;
     bool verify_each, print_changed, time_passes, stats;
     bool check, to_stdout, label; /* fmt */
-    bool params;            /* summary */
-    int64_t jobs, random;   /* sweep; random 0: all combinations */
-    mpc_text_list over;     /* sweep: KEY=V1,V2 */
-    bool strict; /* nothing else than what was asked for */
+    bool params;                  /* summary */
+    int64_t jobs, random;         /* sweep; random 0: all combinations */
+    mpc_text_list over;           /* sweep: KEY=V1,V2 */
+    bool strict;                  /* nothing else than what was asked for */
     bool has_seed;
     uint64_t seed;
     mpc_text_list set, consts, changes, renames, allow_missing, plugins; /* KEY=VALUE as given */
     mpc_text_list added_passes; /* AFTER=PIPELINE */
-    mpc_text_list files;     /* all positional arguments, for commands that take any number of them */
+    mpc_text_list files;        /* all positional arguments, for commands that take any number of them */
     mpc_text_list other_set; /* diff-ir --other: KEY=VALUE of B alone */
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
@@ -117,7 +117,7 @@ mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
 /* Each stands after a pass that exists; false after a diagnostic. */
 bool mpc_check_added_passes(const mpc_text_list *added, const mpc_context *ctx, const mpc_sink *sink);
-/* A context with all built-in rules and the plugins (plugins.c), for commands without a model; NULL after diagnostics. */
+/* A context with all built-in rules and the plugins, for commands without a model; NULL after diagnostics (plugins.c). */
 mpc_context *mpc_cli_context(mpc_cli *cli);
 
 int mpc_cmd_train(mpc_cli *cli);

@@ -11,7 +11,19 @@
 #include "base/array.h"
 #include "driver/cli.h"
 
-typedef enum option_kind { FLAG, TEXT, INTEGER, COUNT, REAL, LIST, SHORTHAND, FORMATS, STEPS, SEED, BUDGET } option_kind;
+typedef enum option_kind {
+    FLAG,
+    TEXT,
+    INTEGER,
+    COUNT,
+    REAL,
+    LIST,
+    SHORTHAND,
+    FORMATS,
+    STEPS,
+    SEED,
+    BUDGET
+} option_kind;
 
 typedef struct option_row {
     const char *name, *value; /* "--out", "DIR"; value NULL for flags */
@@ -34,7 +46,8 @@ static const option_row OPTIONS[] = {
     {"--const", "NAME=VALUE", LIST, AT(consts), MPC_OPT_MODEL, "another value for a `const` of the file"},
     {"--set", "KEY=VALUE", LIST, AT(set), MPC_OPT_MODEL,
      "another value for a setting: optimizer.lr=3e-4, length=5 epochs"},
-    {"--strict", NULL, FLAG, AT(strict), MPC_OPT_MODEL, "refuse where another format or device would be taken than the one asked for"},
+    {"--strict", NULL, FLAG, AT(strict), MPC_OPT_MODEL,
+     "refuse where another format or device would be taken than the one asked for"},
     {"--json", NULL, FLAG, AT(json), MPC_OPT_ANY, "messages and listings as JSON, one object a line"},
     {"--short", NULL, FLAG, AT(short_form), MPC_OPT_ANY, "messages of one line"},
     {"--out", "PATH", TEXT, AT(out), MPC_OPT_OUT | MPC_OPT_PROFILE | MPC_OPT_TRAIN | MPC_OPT_PREDICT | MPC_OPT_COMPILE,
@@ -51,15 +64,18 @@ static const option_row OPTIONS[] = {
     {"--overwrite", NULL, FLAG, AT(overwrite), MPC_OPT_TRAIN, "empty a non-empty --out first"},
     {"--check-nonfinite", NULL, FLAG, AT(check_nonfinite), MPC_OPT_TRAIN | MPC_OPT_EVAL,
      "looks at every value as it is made and ends at the first NaN or infinity, which it explains (slow)"},
-    {"--no-tensorboard", NULL, FLAG, AT(no_tensorboard), MPC_OPT_TRAIN, "no event file for TensorBoard beside log.jsonl"},
+    {"--no-tensorboard", NULL, FLAG, AT(no_tensorboard), MPC_OPT_TRAIN,
+     "no event file for TensorBoard beside log.jsonl"},
     {"--steps", "N", STEPS, 0, MPC_OPT_TRAIN | MPC_OPT_PROFILE, "length of the training in steps"},
-    {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN, "write the precision assignment there, or refuse another than it holds"},
+    {"--lock", "FILE", TEXT, AT(lock), MPC_OPT_TRAIN,
+     "write the precision assignment there, or refuse another than it holds"},
     {"--profile-data", "FILE", TEXT, AT(profile_data), MPC_OPT_MODEL,
      "what `mpc profile` saw: values beyond a low format stay f32"},
     {"--loss-budget", "X", BUDGET, AT(loss_budget), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
      "the fastest assignment whose rounding moves the loss by X at most (a standard deviation)"},
     {"--sensitivity", "FILE", TEXT, AT(sensitivity), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
-     "with --loss-budget: what the loss owes to each value's rounding; measured and written when there is no such file"},
+     "with --loss-budget: what the loss owes to each value's rounding; measured and written when there is no such "
+     "file"},
     {"--loss-check", "N", INTEGER, AT(loss_check), MPC_OPT_TRAIN | MPC_OPT_EXPLAIN,
      "with --loss-budget: batches of the check by a run (default 8; 0: none)"},
     {"--profile", "FILE.json", TEXT, AT(profile), MPC_OPT_TRAIN, "a trace of one step, launch by launch, for Perfetto"},
@@ -82,12 +98,15 @@ static const option_row OPTIONS[] = {
      "what every solver would decide, priced, with the rules it breaks"},
     {"--memory", NULL, FLAG, AT(memory), MPC_OPT_EXPLAIN, "bytes by class and format, before running"},
     {"--dot", NULL, FLAG, AT(dot), MPC_OPT_EXPLAIN, "the graph for Graphviz, coloured by format, casts set apart"},
-    {"--check", NULL, FLAG, AT(check), MPC_OPT_FMT, "change nothing: list the files whose layout is another, exit status 1"},
+    {"--check", NULL, FLAG, AT(check), MPC_OPT_FMT,
+     "change nothing: list the files whose layout is another, exit status 1"},
     {"--stdout", NULL, FLAG, AT(to_stdout), MPC_OPT_FMT, "write the result to standard output, not into the files"},
-    {"--over", "KEY=V1,V2,...", LIST, AT(over), MPC_OPT_SWEEP, "values of a constant or setting to train with (repeatable: all combinations)"},
+    {"--over", "KEY=V1,V2,...", LIST, AT(over), MPC_OPT_SWEEP,
+     "values of a constant or setting to train with (repeatable: all combinations)"},
     {"--jobs", "N", INTEGER, AT(jobs), MPC_OPT_SWEEP, "runs at a time, which share the threads (default 1)"},
     {"--random", "N", INTEGER, AT(random), MPC_OPT_SWEEP, "N of the combinations, drawn by --seed"},
-    {"--params", NULL, FLAG, AT(params), MPC_OPT_SUMMARY, "every parameter: shape, init, decay, rate, and the line that decided"},
+    {"--params", NULL, FLAG, AT(params), MPC_OPT_SUMMARY,
+     "every parameter: shape, init, decay, rate, and the line that decided"},
     {"--name", NULL, FLAG, AT(label), MPC_OPT_FMT,
      "labels for calls that only a number tells apart: linear.0.weight becomes linear_0.weight"},
     {"--other", "KEY=VALUE", LIST, AT(other_set), MPC_OPT_DIFF, "a setting for B alone: precision=f16, solver=list"},
@@ -187,7 +206,8 @@ static bool set_seed(mpc_options *o, const option_row *row, const char *value) {
 static bool set_formats(mpc_options *o, const option_row *row, const char *value) {
     char first[32] = "";
     size_t n = strcspn(value, ",");
-    if (n == 0 || n >= sizeof first || value[n] != ',' || strcspn(value + n + 1, ",") == 0 || strchr(value + n + 1, ','))
+    if (n == 0 || n >= sizeof first || value[n] != ',' || strcspn(value + n + 1, ",") == 0 ||
+        strchr(value + n + 1, ','))
         return bad_value(row, value, "two formats, as f16,bf16");
     memcpy(first, value, n);
     return add_shorthand(o, "precision", first, "") && add_shorthand(o, "also", value + n + 1, "");
@@ -284,8 +304,9 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
-    mpc_text_list *lists[] = {&o->set,           &o->consts,  &o->changes,  &o->renames, &o->added_passes,
-                              &o->allow_missing, &o->plugins, &o->shorthand, &o->other_set, &o->files, &o->over};
+    mpc_text_list *lists[] = {&o->set,          &o->consts,        &o->changes, &o->renames,
+                              &o->added_passes, &o->allow_missing, &o->plugins, &o->shorthand,
+                              &o->other_set,    &o->files,         &o->over};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
 }
 

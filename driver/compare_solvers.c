@@ -154,10 +154,11 @@ static void print_bound(const comparison *c) {
 static void print_text(const comparison *c) {
     const char *also = c->session->train->also;
     bool three = strcmp(also, "none") != 0;
-    printf("%s%s%s, batch %lld, for %s: modelled time of what formats change, in microseconds a step; megabytes between "
-           "kernels\n",
-           c->session->train->precision, three ? " and " : "", three ? also : "", (long long)c->session->train->batch,
-           c->profile->name);
+    printf(
+        "%s%s%s, batch %lld, for %s: modelled time of what formats change, in microseconds a step; megabytes between "
+        "kernels\n",
+        c->session->train->precision, three ? " and " : "", three ? also : "", (long long)c->session->train->batch,
+        c->profile->name);
     printf("%-18s %10s %10s %10s %8s %6s %9s %9s %7s  %s\n", "solver", "time", "in ops", "in values", "in casts",
            "casts", "MB f32", "MB low", "f32", "hard rules broken");
     for (uint32_t i = 0; i < c->count; i++) print_row(&c->rows[i]);
@@ -193,10 +194,9 @@ static void print_json(const comparison *c) {
     json_t *rows = json_array();
     for (uint32_t i = 0; i < c->count; i++) json_array_append_new(rows, json_of_row(&c->rows[i]));
     json_t *all = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:f}", "precision", c->session->train->precision, "also",
-                            c->session->train->also, "target",
-                            c->profile->name, "batch", (json_int_t)c->session->train->batch, "lower_bound_seconds",
-                            c->bound > 0 ? json_real(c->bound) : json_null(), "solvers", rows,
-                            "gap", gap(c));
+                            c->session->train->also, "target", c->profile->name, "batch",
+                            (json_int_t)c->session->train->batch, "lower_bound_seconds",
+                            c->bound > 0 ? json_real(c->bound) : json_null(), "solvers", rows, "gap", gap(c));
     if (all) json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

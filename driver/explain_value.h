@@ -8,7 +8,8 @@
 
 /* The format that a value is stored in after the assignment. */
 mpc_format mpc_stored_format(const mpc_graph *decided, mpc_node_id node);
-/* Appends the line of the model, or of a file that it uses, that a node comes from, without the blanks around it; nothing when it comes from elsewhere. */
+/* Appends the line of the model, or of a file that it uses, that a node comes from, without the blanks around it;
+ * nothing when it comes from elsewhere. */
 void mpc_explain_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out);
 /* Prints node `id` of the graph after autocast, as text or as one JSON object. */
 bool mpc_explain_value(mpc_session *s, const mpc_graph *decided, mpc_node_id id);

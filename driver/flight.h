@@ -26,7 +26,8 @@ typedef struct mpc_flight {
 
 /* Can this runner's step be fed and begun before a record is read? */
 bool mpc_flight_has_room(const mpc_flight *f, const mpc_runner *runner);
-/* Begins the step of a batch that was fed. With a check in its runner the step is done when it returns, false when it found something. With `times`, by launch: waits for it and says where its time went. */
+/* Begins the step of a batch that was fed. With a check in its runner the step is done when it returns, false when it
+ * found something. With `times`, by launch: waits for it and says where its time went. */
 bool mpc_flight_begin(mpc_flight *f, const mpc_batch *batch, mpc_launch_time *times);
 /* Makes the oldest step's record current and takes its batch out: READY. NONE: nothing was begun. */
 mpc_record_state mpc_flight_take(mpc_flight *f, bool wait, mpc_batch *out);

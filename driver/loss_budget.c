@@ -80,7 +80,9 @@ static void print_text(const outcome *o, FILE *to) {
     fprintf(to, "time of a step on %s by the model: %.2f us, without a budget %.2f us, in f32 %.2f us; at most %.2f%% above the fastest within the budget\n",
             o->target, d->seconds * 1e6, d->free_seconds * 1e6, d->f32_seconds * 1e6, gap);
     if (o->batches > 0)
-        fprintf(to, "measured on %lld batches: the loss deviates from f32 by %.3g, by %.3g on a typical one; one update's rounding moves the next loss by %.3g\n",
+        fprintf(to,
+                "measured on %lld batches: the loss deviates from f32 by %.3g, by %.3g on a typical one; one update's "
+                "rounding moves the next loss by %.3g\n",
                 (long long)o->batches, o->check.deviation, o->check.typical, o->check.after_update);
 }
 

@@ -16,9 +16,11 @@ bool mpc_loss_budget_recall(mpc_session *s);
 bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out);
 /* What `batches` batches along a training in f32 show. */
 typedef struct mpc_loss_check {
-    double deviation;    /* root mean square of loss under the assignment less loss in f32 */
-    double typical;      /* the same from the median, so without the few batches where rounding made a choice (top_k, argmax) fall out otherwise */
-    double after_update; /* root mean square of what one update under the assignment, gradients and all, changes in the next loss */
+    double deviation; /* root mean square of loss under the assignment less loss in f32 */
+    double typical; /* the same from the median, so without the few batches where rounding made a choice (top_k, argmax)
+                       fall out otherwise */
+    double after_update; /* root mean square of what one update under the assignment, gradients and all, changes in the
+                            next loss */
 } mpc_loss_check;
 bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, mpc_loss_check *out);
 

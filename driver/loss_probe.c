@@ -121,7 +121,8 @@ typedef struct beside {
     mpc_step *step;
 } beside;
 
-static bool open_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *a, mpc_dataset *d, beside *out) {
+static bool open_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *a, mpc_dataset *d,
+                        beside *out) {
     out->session = mpc_session_beside(s, config, a);
     out->step = a ? mpc_step_create(&out->session, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
     return out->step && mpc_session_start_states(s, out->session.store) && mpc_standardize(s, out->session.store, d) &&
@@ -146,12 +147,14 @@ static double typical_of(double *sizes, int64_t count) {
     return (sizes[(count - 1) / 2] + sizes[count / 2]) / 2 / 0.6745;
 }
 
-/* One batch from the weights of the training in f32. `after`: the same loss with the weights of the assignment's last update instead. */
+/* One batch from the weights of the training in f32. `after`: the same loss with the weights of the assignment's last
+ * update instead. */
 static bool compare_batch(beside *b, mpc_dataset *d, const uint32_t *rows, bool flush, double *off, double *after) {
     mpc_store *wide = b[WIDE].session.store, *low = b[LOW].session.store;
     double f32 = 0, ours = 0, moved = 0;
     bool ok = copy_states(low, b[AFTER].session.store) && run(b[AFTER].step, d, rows, flush, &moved);
-    ok = ok && copy_states(wide, low) && run(b[LOW].step, d, rows, flush, &ours) && run(b[WIDE].step, d, rows, flush, &f32);
+    ok = ok && copy_states(wide, low) && run(b[LOW].step, d, rows, flush, &ours) &&
+         run(b[WIDE].step, d, rows, flush, &f32);
     *off = fabs(ours - f32);
     *after = moved - f32;
     return ok;

@@ -8,7 +8,7 @@
 typedef struct mpc_runner {
     mpc_step *step;
     mpc_meter meter;
-    mpc_nonfinite_check *check; /* NULL: not asked for */
+    mpc_nonfinite_check *check;                                  /* NULL: not asked for */
     uint32_t lr, grad_norm, scale, skipped, applied, stop, lost; /* outputs */
 } mpc_runner;
 

@@ -38,7 +38,7 @@ typedef struct mpc_session {
     size_t text_length;
     mpc_data_facts facts;
     mpc_dataset *splits[MPC_SPLIT_COUNT]; /* NULL: not opened; borrowed from `datasets` */
-    MPC_ARRAY(mpc_dataset *) datasets; /* everything opened, in order of creation; destroyed in reverse */
+    MPC_ARRAY(mpc_dataset *) datasets;    /* everything opened, in order of creation; destroyed in reverse */
     mpc_assignment *assignment;
     struct mpc_observations *observed; /* --profile-data; NULL: none */
     const struct mpc_device_profile *profile; /* what costs are for (passes/precision/cost.h) */

@@ -157,8 +157,10 @@ static bool settle_device(mpc_session *s) {
     if (s->device == MPC_DEVICE_CPU && !mpc_compiler_version(compiler, &version)) {
         if (s->cli->options->strict) {
             mpc_str_free(&version);
-            return mpc_error(s->sink, "E378", "no C compiler: `%s` can't be run, and --strict refuses to interpret everything (--device ref)",
-                             mpc_compiler_command(compiler)) == MPC_OK;
+            return mpc_error(
+                       s->sink, "E378",
+                       "no C compiler: `%s` can't be run, and --strict refuses to interpret everything (--device ref)",
+                       mpc_compiler_command(compiler)) == MPC_OK;
         }
         s->device = MPC_DEVICE_REF;
         mpc_warn(s->sink, "W161", (mpc_span){0},

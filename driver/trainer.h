@@ -57,8 +57,8 @@ typedef struct mpc_trainer {
 } mpc_trainer;
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s);
-/* Its parts, in this order: opens the data; makes the nominal step and the initial states; measures what is standardized
- * and checks every value of every split. */
+/* Its parts, in this order: opens the data; makes the nominal step and the initial states; measures what is
+ * standardized and checks every value of every split. */
 bool mpc_trainer_open(mpc_trainer *t, mpc_session *s);
 bool mpc_trainer_prepare(mpc_trainer *t);
 bool mpc_trainer_bind(mpc_trainer *t);

@@ -58,7 +58,9 @@ static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
     const fe_builtin *fn = fe_find_builtin(alias ? alias : s.best ? s.best : "");
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E010", callee->span, "there is no op or block `%s`", callee->text);
     const char *file = fe_declared_elsewhere(e->m, callee, true);
-    if (file) fe_help(&r, "%s has such a block, but this file doesn't use it: add `%s` to the names of its `use`", file, callee->text);
+    if (file)
+        fe_help(&r, "%s has such a block, but this file doesn't use it: add `%s` to the names of its `use`", file,
+                callee->text);
     else if (fn) fe_help(&r, "did you mean %s(%s)?", fn->name, fe_signature(e, fn));
     else if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
     fe_send(&r);

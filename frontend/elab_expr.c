@@ -306,7 +306,9 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "there is no `%s` here", at->text);
     const char *alias = fe_alias(at->text);
     const char *file = fe_declared_elsewhere(e->m, at, false);
-    if (file) fe_help(&r, "%s has such a constant, but this file doesn't use it: add `%s` to the names of its `use`", file, at->text);
+    if (file)
+        fe_help(&r, "%s has such a constant, but this file doesn't use it: add `%s` to the names of its `use`", file,
+                at->text);
     else if (s.best || alias) fe_help(&r, "did you mean `%s`?", alias ? alias : s.best);
     else if (!e->frame || !e->frame->item) fe_help(&r, "constants are declared at the top: const %s = ...", at->text);
     fe_send(&r);

@@ -36,9 +36,9 @@ typedef struct fe_name { /* what a name means in one file */
     mpc_sym sym;
     uint32_t file; /* id */
     bool is_block;
-    uint32_t index; /* of the constant or block */
-    mpc_span from;  /* the declaration, or the words of the `use` that brings it */
-    bool whole;     /* brought with everything of its file */
+    uint32_t index;  /* of the constant or block */
+    mpc_span from;   /* the declaration, or the words of the `use` that brings it */
+    bool whole;      /* brought with everything of its file */
     uint32_t before; /* index + 1 of another one of the same spelling; 0: there is none */
 } fe_name;
 

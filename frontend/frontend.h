@@ -45,7 +45,7 @@ typedef struct mpc_train_config {   /* `train { ... }`, completed with defaults;
     bool present;                   /* the file has a train section */
     const char *precision;          /* "f32" "tf32" "bf16" "f16", "auto" (the driver settles it); default bf16 */
     const char *also;               /* "none" "bf16" "f16": a second low format for solver mincut */
-    const char *solver;             /* "list" */
+    const char *solver;             /* of the table of solvers, or a plugin's; default mincut */
     mpc_optimizer_config optimizer; /* default adamw(lr = 1e-3, weight_decay = 0.01) */
     mpc_schedule_config schedule;   /* default constant */
     mpc_scale_config loss_scale;    /* default dynamic(init = 65536, growth = 2, backoff = 0.5, interval = 2000, max =
@@ -150,9 +150,9 @@ typedef struct mpc_block_visitor {
 /* All blocks of a file, which is registered in the context's sources; false after a diagnostic. */
 bool mpc_std_blocks(mpc_context *ctx, const mpc_std_file *file, const mpc_block_visitor *visitor);
 
-/* Where the files come from that a model uses. `open` gives the file that `said` names in the file `from` (an id), registered
- * in the context's sources, and for a file that it gave before the same id; `from` and the model's own file count.
- * 0: there is none, and `why` says so in a sentence. */
+/* Where the files come from that a model uses. `open` gives the file that `said` names in the file `from` (an id),
+ * registered in the context's sources, and for a file that it gave before the same id; `from` and the model's own file
+ * count. 0: there is none, and `why` says so in a sentence. */
 typedef struct mpc_other_files {
     uint32_t (*open)(void *user, uint32_t from, const char *said, mpc_str *why);
     void *user;
@@ -172,7 +172,8 @@ const char *mpc_model_label(const mpc_model *model, const char *variable);
 /* Values that must have one format, as the option `agree` of autocast: groups "fc1|layer.*.out@m.mpg:12" joined by ';'. "": none;
  * NULL: out of memory. */
 const char *mpc_model_agreements(mpc_model *model);
-/* The line of params or train that decided `key` (init, decay, lr, freeze, ema, weights) for the parameter; file 0: none did. */
+/* The line of params or train that decided `key` (init, decay, lr, freeze, ema, weights) for the parameter; file 0:
+ * none did. */
 mpc_span mpc_model_param_line(const mpc_model *model, const char *path, const char *key);
 size_t mpc_model_source_count(const mpc_model *model);
 const mpc_data_source *mpc_model_source(const mpc_model *model, size_t index);
@@ -208,12 +209,12 @@ mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch,
 
 /* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */
 
-/* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after diagnostics
- * (syntax errors). Names mean nothing here: files that it uses are not read. `label`: calls that only a number tells apart get
- * labels, which renames their parameters. */
+/* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after
+ * diagnostics (syntax errors). Names mean nothing here: files that it uses are not read. `label`: calls that only a
+ * number tells apart get labels, which renames their parameters. */
 bool mpc_format_file(mpc_context *ctx, uint32_t file, bool label, mpc_str *out);
-/* What the file has of its own, for people: constants with their defaults, inputs, outputs and blocks, each with its `##`
- * comments. false after diagnostics (syntax errors). */
+/* What the file has of its own, for people: constants with their defaults, inputs, outputs and blocks, each with its
+ * `##` comments. false after diagnostics (syntax errors). */
 bool mpc_describe_file(mpc_context *ctx, uint32_t file, mpc_str *out);
 
 #endif

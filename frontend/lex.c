@@ -60,7 +60,8 @@ int fe_lex_unexpected(fe_parser *p, unsigned char byte) {
 }
 
 void fe_lex_comment(fe_parser *p) {
-    if (p->comments && !mpc_array_push(p->comments, (mpc_span){p->file, p->begin, p->end})) p->failed = p->no_memory = true;
+    if (p->comments && !mpc_array_push(p->comments, (mpc_span){p->file, p->begin, p->end}))
+        p->failed = p->no_memory = true;
 }
 
 static fe_ast *leaf(fe_parser *p, fe_ast_kind kind, const mpc_span *loc) { return fe_node(p, kind, *loc); }

@@ -49,7 +49,7 @@ void fe_label_call(fe_parser *p, fe_ast *node, const fe_ast *label);
 /* The left side of `=`: names, `_` and `[a, b]`; anything else is an error. */
 fe_list fe_targets(fe_parser *p, fe_list list);
 
-/* The lexer on the parser's file, after its encoding was checked; fe_scan_end releases it, whatever fe_scan_begin said. */
+/* The lexer on the parser's file, whose encoding was checked; fe_scan_end releases it, whatever fe_scan_begin said. */
 bool fe_scan_begin(fe_parser *p, void **scanner);
 void fe_scan_end(fe_parser *p, void *scanner);
 

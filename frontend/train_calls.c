@@ -84,7 +84,8 @@ bool fe_train_call_takes(const char *callee, const char *argument, mpc_str *all,
 
 bool fe_train_counts_steps(const char *callee, const char *argument) {
     for (size_t i = 0; i < ARG_ROWS; i++)
-        if (strcmp(args[i].callee, callee) == 0 && strcmp(args[i].name, argument) == 0) return args[i].kind == ARG_QUANTITY;
+        if (strcmp(args[i].callee, callee) == 0 && strcmp(args[i].name, argument) == 0)
+            return args[i].kind == ARG_QUANTITY;
     return false;
 }
 

@@ -51,8 +51,7 @@ static bool check_keys(mpc_builder *b, const char *owner, const mpc_attr_spec *s
 /* Turns arguments into attributes in the order of `specs`; defaults are dropped if `drop`. `out` has room for
  * spec_count. When an argument is given twice, the last one counts. */
 static bool convert_attrs(mpc_builder *b, const char *owner, const mpc_attr_spec *specs, uint32_t spec_count,
-                               const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out,
-                               uint32_t *out_count) {
+                          const mpc_attr_arg *args, uint32_t arg_count, bool drop, mpc_attr *out, uint32_t *out_count) {
     *out_count = 0;
     if (!check_keys(b, owner, specs, spec_count, args, arg_count)) return false;
     for (uint32_t i = 0; i < spec_count; i++) {
@@ -167,8 +166,7 @@ static mpc_value_id build(mpc_builder *b, const request *r) {
     mpc_infer infer;
     mpc_sym names[MPC_MAX_RESULTS];
     if (!collect_types(b, op->name, r->operands, r->operand_count) ||
-        !convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs,
-                                   &attr_count) ||
+        !convert_attrs(b, op->name, op->attrs, op->attr_count, r->attrs, r->attr_count, true, attrs, &attr_count) ||
         !infer_request(b, r, op, attrs, attr_count, &infer) || !make_names(b, r->op, op->result_count, names))
         return MPC_NONE;
     b->pending_name = 0;
@@ -272,7 +270,6 @@ mpc_value_id mpc_build_input(mpc_builder *b, const char *name, mpc_type_id type,
     mpc_attr converted[MAX_ATTRS];
     if (!type) mpc_builder_fail(b, "input `%s` has no type", name);
     b->pending_name = 0;
-    if (!convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count))
-        return MPC_NONE;
+    if (!convert_attrs(b, "an input", specs, spec_count, attrs, attr_count, false, converted, &count)) return MPC_NONE;
     return mpc_builder_add_input(b, mpc_builder_unique_name(b, name), type, converted, count);
 }

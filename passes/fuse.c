@@ -150,8 +150,8 @@ static bool belongs_later(const fuser *f, mpc_node_id node, uint32_t target) {
     return is_nearer_later(f, node, nearest) && kept < mpc_type_elements(mpc_value_type(f->g, result));
 }
 
-/* What is made of unscaled gradients, which are stored for their norm, is wanted only once the norm has said that the step counts: joined with the
- * unscaling, new weights and moments would have to be stored beside the old ones. */
+/* What is made of unscaled gradients, which are stored for their norm, is wanted only once the norm has said that the
+ * step counts: joined with the unscaling, new weights and moments would have to be stored beside the old ones. */
 static bool waits_for_norm(const fuser *f, mpc_node_id node, mpc_value_id operand) {
     const mpc_node *n = mpc_producer(f->g, operand);
     return n != NULL && n->op == MPC_OP_unscale && f->needed[node] > f->after[node];
@@ -212,7 +212,8 @@ static void place_node(fuser *f, mpc_node_id node, bool fuse) {
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(f->g, n, i);
         uint32_t from = group_of_value(f, v);
-        if (from != MPC_NONE && !belongs_later(f, node, from) && !waits_for_norm(f, node, v)) try_union(f, f->group_of[node], from);
+        if (from != MPC_NONE && !belongs_later(f, node, from) && !waits_for_norm(f, node, v))
+            try_union(f, f->group_of[node], from);
     }
     for (uint32_t i = 0; i < n->operand_count && !is_own_copy(f, node); i++)
         join_readers(f, node, mpc_operand(f->g, n, i));
@@ -295,7 +296,8 @@ static bool begin(fuser *f, const mpc_graph *in) {
     f->group_of = mpc_arena_alloc(f->scratch, count * sizeof *f->group_of);
     f->after = mpc_arena_alloc(f->scratch, count * sizeof *f->after);
     f->needed = mpc_arena_alloc(f->scratch, count * sizeof *f->needed);
-    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL || f->after == NULL || f->needed == NULL) return false;
+    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL || f->after == NULL || f->needed == NULL)
+        return false;
     for (size_t i = 0; i < count; i++) f->group_of[i] = MPC_NONE;
     count_after(f);
     find_needed(f);

@@ -88,8 +88,8 @@ mpc_record_state mpc_exec_record(mpc_exec *e, bool wait);
 
 /* Interprets. `g` is expanded; the graph must outlive the executor. */
 mpc_exec *mpc_ref_load(const mpc_graph *g, mpc_store *store, const mpc_sink *sink);
-/* Of an executor of `ref`: options (ir/eval/eval.h) of every later step, such as a hook that sees each value; NULL: none again.
- * They must outlive those steps. A hook that returns false ends the step: it stores nothing. */
+/* Of an executor of `ref`: options (ir/eval/eval.h) of every later step, such as a hook that sees each value; NULL:
+ * none again. They must outlive those steps. A hook that returns false ends the step: it stores nothing. */
 struct mpc_eval_options;
 void mpc_ref_observe(mpc_exec *e, const struct mpc_eval_options *options);
 /* Compiles (or finds in the cache), plans memory, makes library primitives. The program must outlive the executor. */

@@ -65,8 +65,8 @@ static void add_scaled(double *out, double factor, const double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) out[i] += factor * x[i];
 }
 
-/* Probabilities of visible keys; the log-sum-exp of their scores, -inf when there is none. Not exp(score - log-sum-exp): of scores beyond 1e15 that is no
- * probability. */
+/* Probabilities of visible keys; the log-sum-exp of their scores, -inf when there is none. Not exp(score -
+ * log-sum-exp): of scores beyond 1e15 that is no probability. */
 static double weigh(const attention *a, const mpc_eval *e, query at, double *p) {
     double max = -HUGE_VAL, sum = 0;
     bool any = false;
@@ -88,7 +88,8 @@ static void attend(const attention *a, mpc_eval *e, query at, double *p) {
     e->results[1].data[lse_at(a, at)] = weigh(a, e, at, p);
     for (int64_t j = 0; j < a->s; j++)
         if (visible(a, at, j))
-            add_scaled(e->results[0].data + query_at(a, at), mpc_round_to(a->rounded, p[j]), e->operands[2].data + key_at(a, at, j), a->d);
+            add_scaled(e->results[0].data + query_at(a, at), mpc_round_to(a->rounded, p[j]),
+                       e->operands[2].data + key_at(a, at, j), a->d);
 }
 
 /* (q, k, v, y, lse, dy): dv += p dy; ds = p (dy.v - dy.y); dq += scale ds k; dk += scale ds q */

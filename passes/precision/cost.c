@@ -77,7 +77,8 @@ static double seconds_of_op(const mpc_costs *c, mpc_node_id id, mpc_format f) {
     if (!t->present) return 0;
     const mpc_rate *r = &c->profile.rate[t->size.kind][f];
     if (!(r->flops > 0)) r = &c->profile.rate[t->size.kind][MPC_FMT_f32];
-    double memory = move_by_share(c, t->moved * bytes_of(f), t->moved > 0 ? t->far / t->moved : 0) + mpc_cost_move(c, t->fixed_bytes);
+    double memory = move_by_share(c, t->moved * bytes_of(f), t->moved > 0 ? t->far / t->moved : 0) +
+                    mpc_cost_move(c, t->fixed_bytes);
     return c->profile.gap + fmax(mpc_rate_seconds(r, &t->size), r->setup + memory);
 }
 

@@ -29,7 +29,8 @@ typedef struct mpc_op_size { /* of a LOW op, in elements */
     double batch, extent[3]; /* products: how many, each of rows, columns, depth. A convolution has one for each place of its window */
     double operands, result; /* elements, all of them */
 } mpc_op_size;
-/* Kind and extents of a LOW op's products; false where it makes none. fused: attention meets the keys of its window alone. */
+/* Kind and extents of a LOW op's products; false where it makes none. fused: attention meets the keys of its window
+ * alone. */
 bool mpc_op_size_find(const mpc_graph *g, mpc_node_id id, bool fused, mpc_op_size *out);
 
 typedef struct mpc_rate { /* of one kind of op with operands in one format */

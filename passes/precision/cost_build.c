@@ -330,8 +330,8 @@ static bool make_terms(maker *m, mpc_arena *scratch) {
     m->group_stamp = mpc_arena_alloc(scratch, ((size_t)m->groups.group_count + 1) * sizeof *m->group_stamp);
     m->fixed_stamp = mpc_arena_alloc(scratch, ((size_t)m->groups.group_count + 1) * sizeof *m->fixed_stamp);
     if (m->reader_stamp == NULL || m->group_stamp == NULL || m->fixed_stamp == NULL) return false;
-    return describe_values(m, scratch) && describe_ops(m) && collect(m, scratch) && collect_ends(m) && sort_readings(m) &&
-           mpc_costs_find_far(m->c, scratch);
+    return describe_values(m, scratch) && describe_ops(m) && collect(m, scratch) && collect_ends(m) &&
+           sort_readings(m) && mpc_costs_find_far(m->c, scratch);
 }
 
 mpc_costs *mpc_costs_create(const mpc_plan *plan, const mpc_device_profile *profile, mpc_pass_env *env,

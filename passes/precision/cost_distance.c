@@ -1,7 +1,7 @@
 /* Which values have left the cache by the time they are read: those saved for the backward pass of a large model, and
  * parameters from step to step. What lies between is counted in f32, in the order of the graph, whatever formats are
- * chosen, so that terms stay independent of each other. What a newcomer would get wrong: a value that fits into the
- * cache by itself need not be there; its size says nothing about that. */
+ * chosen, so that terms stay independent of each other. A value that fits into the cache by itself need not be there;
+ * its size says nothing about that. */
 #include "passes/precision/cost_data.h"
 
 enum { F32_BYTES = 4 };

@@ -123,7 +123,8 @@ static void check_node(checker *c, mpc_node_id id) {
         if (!is_free(c, v) || !mpc_format_is_low(c->stored[v])) continue;
         if (l->wide[v]) add(c, id, "N60", "is an intermediate of a gradient, and stored low");
         else if (x->pinned == MPC_FMT_f32 && x->rule != NULL && x->node == id) add_pinned(c, id, v, x->rule);
-        else if (!mpc_label_may_be(l, l->of_value[v], c->stored[v])) add(c, id, "N45", "is stored in a format that can't hold it");
+        else if (!mpc_label_may_be(l, l->of_value[v], c->stored[v]))
+            add(c, id, "N45", "is stored in a format that can't hold it");
     }
     uint32_t reads = l->of_node[id];
     if (reads != MPC_NONE && c->low[reads] && l->variables[reads].pinned == MPC_FMT_f32)

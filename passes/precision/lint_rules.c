@@ -163,7 +163,8 @@ void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
         mpc_lint_add(l, (mpc_finding){.code = "W183",
                                       .rule = sum ? "N40" : "N46",
                                       .node = id,
-                                      .what = mpc_lint_text(l, "%s `%s` lies beyond %s: from %g to %g", n->op == MPC_OP_cumsum ? "the end of" : "all of",
+                                      .what = mpc_lint_text(l, "%s `%s` lies beyond %s: from %g to %g",
+                                                            n->op == MPC_OP_cumsum ? "the end of" : "all of",
                                                             mpc_value_name(l->g, v), name_of(f), a.lo, a.hi),
                                       .fix = "scale the values before, or put `@f32` before the statement"});
     }
@@ -232,7 +233,8 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
     if (bounded && x.hi > limit) {
         found.rule = "N41";
-        found.what = mpc_lint_text(l, "%s of values up to %g overflows %s above %.4g", mpc_op_get(l->g->ctx, n->op)->name, x.hi, name_of(f), limit);
+        found.what = mpc_lint_text(l, "%s of values up to %g overflows %s above %.4g",
+                                   mpc_op_get(l->g->ctx, n->op)->name, x.hi, name_of(f), limit);
         found.fix = mpc_lint_text(l, "bound its argument by %.4g%s", floor(limit * 10) / 10,
                                   f == MPC_FMT_f16 ? ", or put `@f32` before the statement" : "");
     } else if (!bounded && is_softmax_by_hand(l, mpc_result(n, 0))) {

@@ -36,7 +36,7 @@ typedef struct mpc_plan {
     bool *given; /* by node: decided before the solver is asked: by an earlier assignment or by the user */
     mpc_sym *forced_f32; /* by value: it must be neither stored in nor cast to `low`, for this reason (range.h, N45); 0: free. Made by
                           * nodes that aren't given. mpc_plan_decide sees to it, so a solver needs it only to price what it gets. */
-    mpc_sym *forced_also; /* the same for `also`; NULL without it */
+    mpc_sym *forced_also;       /* the same for `also`; NULL without it */
     const mpc_agreement *agree; /* hard: format[a] == format[b]; NULL: none. A solver that knows costs weighs them (edges both ways);
                                  * what a solver leaves apart is widened afterwards, by mpc_plan_settle_agreements */
     uint32_t agree_count;

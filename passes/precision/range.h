@@ -60,7 +60,8 @@ mpc_status mpc_observations_parse(mpc_observations *o, const char *text, const c
 
 /* ---- what follows for the plan ---- */
 
-/* Fills plan->forced_f32 for `low`, forced_also for `also`; `seen` may be NULL. After the given nodes are decided, before a solver is asked. */
+/* Fills plan->forced_f32 for `low`, forced_also for `also`; `seen` may be NULL. After the given nodes are decided,
+ * before a solver is asked. */
 mpc_status mpc_range_force(struct mpc_plan *plan, const mpc_observations *seen);
 /* The decision with f32 in place of a format that forced_f32 rules out for an operand or a result; sets the node's reason then. */
 mpc_decision mpc_range_keep(struct mpc_plan *plan, mpc_node_id id, mpc_decision decision);

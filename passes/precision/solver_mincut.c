@@ -70,7 +70,8 @@ static void decide_low(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc
     else snprintf(stores, sizeof stores, "; stores %s", name_of(d.result));
     mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s%s%s (N01)", name_of(d.operand),
                     seconds_text(mpc_cost_op(c, id, d.operand), low), seconds_text(mpc_cost_op(c, id, other), wide),
-                    name_of(other), charge_text(p, c, id, d.operand, charge), stores, ban_text(p, l, l->of_node[id], ban));
+                    name_of(other), charge_text(p, c, id, d.operand, charge), stores,
+                    ban_text(p, l, l->of_node[id], ban));
 }
 
 static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id, mpc_decision d) {
@@ -85,10 +86,12 @@ static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, 
     mpc_format other = mpc_format_is_low(d.result) ? MPC_FMT_f32 : p->low;
     double here = mpc_cost_value(c, v, d.result), there = mpc_cost_value(c, v, other);
     if (there > 0)
-        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s%s%s", cls, name_of(d.result), seconds_text(here, one),
-                        seconds_text(there, two), name_of(other), charge_text(p, c, id, d.result, charge), ban);
+        mpc_plan_decide(p, id, d, "%s: %s: moves %s against %s in %s%s%s", cls, name_of(d.result),
+                        seconds_text(here, one), seconds_text(there, two), name_of(other),
+                        charge_text(p, c, id, d.result, charge), ban);
     else
-        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel%s%s", cls, name_of(d.result), charge_text(p, c, id, d.result, charge), ban);
+        mpc_plan_decide(p, id, d, "%s: %s, stays in its kernel%s%s", cls, name_of(d.result),
+                        charge_text(p, c, id, d.result, charge), ban);
 }
 
 static void decide_node(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id) {
@@ -242,15 +245,16 @@ static void say_gap(const mpc_plan *p, const mpc_solution *s) {
     const mpc_sink *sink = mpc_context_sink(p->g->ctx);
     double gap = s->bound > 0 ? s->cost.seconds / s->bound - 1 : 0;
     if (gap > 1e-6) snprintf(above, sizeof above, "at most %.2g %% above the best assignment", 100 * gap);
-    snprintf(text, sizeof text, "f32, %s and %s: %s a step by the model, lower bound %s: %s", name_of(p->low), name_of(p->also),
-             seconds_text(s->cost.seconds, one), seconds_text(s->bound, two), above);
+    snprintf(text, sizeof text, "f32, %s and %s: %s a step by the model, lower bound %s: %s", name_of(p->low),
+             name_of(p->also), seconds_text(s->cost.seconds, one), seconds_text(s->bound, two), above);
     const mpc_diag note = {.severity = MPC_SEV_NOTE, .code = "W156", .message = text};
     if (sink != NULL) sink->emit(sink->user, &note);
 }
 
 static mpc_status solve_for_budget(mpc_plan *p, const mpc_solver_env *env) {
     if (p->also == MPC_FMT_none) return mpc_dial_solve(p, env);
-    return mpc_error(mpc_context_sink(p->g->ctx), "E105", "a loss budget weighs f32 against one low format: leave `also = %s` out", name_of(p->also));
+    return mpc_error(mpc_context_sink(p->g->ctx), "E105",
+                     "a loss budget weighs f32 against one low format: leave `also = %s` out", name_of(p->also));
 }
 
 mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {

@@ -1,8 +1,7 @@
 /* Large f32 results of few products each, such as the gradient of weights from a small batch: their time is that of
  * writing them. Tiles, the library's and the own, write pieces of rows that lie far apart, at about half the speed at
- * which whole rows are written, so here a result goes row by row. Operands in low formats come as f32 copies. What a
- * newcomer would get wrong: how many multiplications are made is of no account as long as all of b stays in the
- * first-level cache. */
+ * which whole rows are written, so here a result goes row by row. Operands in low formats come as f32 copies. How many
+ * multiplications are made is of no account as long as all of b stays in the first-level cache. */
 #include "runtime/cpu/plan.h"
 
 enum { MOST_B_BYTES = 32 << 10, LEAST_BYTES = 1 << 20, UNIT_BYTES = 1 << 17 };

@@ -1,6 +1,6 @@
 /* Steps launch by launch: one that somebody watches, and a stopped one once more, to name the first launch that gives a
- * value that isn't finite. The stopped step moved no state but the control states, which are put back for the replay and
- * restored after it: the run leaves no trace in the store. */
+ * value that isn't finite. The stopped step moved no state but the control states, which are put back for the replay
+ * and restored after it: the run leaves no trace in the store. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -94,9 +94,10 @@ static mpc_status check_capability(const mpc_cuda *cuda, const mpc_sink *sink) {
     if (cuda->major >= NEEDED_MAJOR) return MPC_OK;
     return mpc_error(
         sink, "E622",
-        "%s has compute capability %d.%d, with f32 and %s; the cuda device needs %d.0 (A100, RTX 30) or later: use another GPU "
-        "(CUDA_VISIBLE_DEVICES), or --device cpu",
-        cuda->name, cuda->major, cuda->minor, cuda->major >= 7 ? "f16, but without bf16" : "without 16-bit products", NEEDED_MAJOR);
+        "%s has compute capability %d.%d, with f32 and %s; the cuda device needs %d.0 (A100, RTX 30) or later: use "
+        "another GPU (CUDA_VISIBLE_DEVICES), or --device cpu",
+        cuda->name, cuda->major, cuda->minor, cuda->major >= 7 ? "f16, but without bf16" : "without 16-bit products",
+        NEEDED_MAJOR);
 }
 
 /* ---- NVRTC and cuBLASLt ---- */

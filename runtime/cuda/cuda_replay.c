@@ -1,6 +1,6 @@
-/* One step launch by launch: to find the first value that isn't finite, for somebody who watches, or to time each launch. The replay takes the
- * inputs and the control states from the current record's slot, where they stayed; afterwards the control states are
- * what they were, and since a stopped step moves no other state, it leaves no trace. */
+/* One step launch by launch: to find the first value that isn't finite, for somebody who watches, or to time each
+ * launch. The replay takes the inputs and the control states from the current record's slot, where they stayed;
+ * afterwards the control states are what they were. A stopped step moves no other state, so it leaves no trace. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -186,7 +186,8 @@ static inline void machine_launch(machine *m, const run *r, const mpc_launch *l,
     m->face.shared_bytes = k->shared_bytes;
     machine_now = m;
     for (uint32_t b = 0; b < blocks && !m->stuck; b++)
-        if (m->most_blocks == 0 || b < m->most_blocks / 2 || b + m->most_blocks / 2 >= blocks) machine_run_block(m, (int)b);
+        if (m->most_blocks == 0 || b < m->most_blocks / 2 || b + m->most_blocks / 2 >= blocks)
+            machine_run_block(m, (int)b);
     free(table);
 }
 

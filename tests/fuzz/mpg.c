@@ -50,7 +50,8 @@ static uint32_t open_other(void *user, uint32_t from, const char *said, mpc_str 
     (void)from;
     if (strcmp(said, "again.mpg") == 0) return o->model;
     bool circle = strstr(said, "circle") != NULL;
-    if (!o->other) o->other = mpc_sources_add(o->sources, "other.mpg", circle ? text : plain, strlen(circle ? text : plain));
+    if (!o->other)
+        o->other = mpc_sources_add(o->sources, "other.mpg", circle ? text : plain, strlen(circle ? text : plain));
     if (!o->other) mpc_str_append(why, "out of memory");
     return o->other;
 }

@@ -39,10 +39,11 @@ static const char text[] = "const k = 2 * 2\n"
                            " linear = bf16 }\n"
                            "train { optimizer = adamw(lr = 1e-3)\n"
                            " monitor = valid.acc }\n";
-static const char with_std[] = "use lora from \"std/lora.mpg\"\nuse \"std/unet.mpg\"\n"
-                               "model m(x: f32[batch, 4, 4, 2], y: f32[batch, 3]) {\n"
-                               "    h = lora(mean(unet(x, [4, 8], groups = 2), axis = [1, 2]), 3)\n    loss fit = mse(h, y)\n"
-                               "    output h = h\n}\n";
+static const char with_std[] =
+    "use lora from \"std/lora.mpg\"\nuse \"std/unet.mpg\"\n"
+    "model m(x: f32[batch, 4, 4, 2], y: f32[batch, 3]) {\n"
+    "    h = lora(mean(unet(x, [4, 8], groups = 2), axis = [1, 2]), 3)\n    loss fit = mse(h, y)\n"
+    "    output h = h\n}\n";
 static const char wrong[] =
     "model m(x: f32[batch, 6], y: f32[batch, 5]) {\n    z = x + y\n    a = foo(x)\n    b = mse(x, y)\n}\n";
 
@@ -81,8 +82,9 @@ static bool once(const char *source, uint64_t fail) {
 
 /* Layout and description of a text, which has comments; true when both went through. */
 static bool lay_out(uint64_t fail) {
-    static const char commented[] = "## width\nconst k = 2 # two\nblock f(x) { return g(g(x, 1), # one\n 2) } ## block\n"
-                                    "model m(x: f32[batch, 4]) { output f(x) }\ntrain { schedule = cosine(warmup = 10) }\n";
+    static const char commented[] =
+        "## width\nconst k = 2 # two\nblock f(x) { return g(g(x, 1), # one\n 2) } ## block\n"
+        "model m(x: f32[batch, 4]) { output f(x) }\ntrain { schedule = cosine(warmup = 10) }\n";
     unsigned count = 0;
     mpc_sink sink = {ignore, &count};
     mpc_alloc_fail_after(fail);
@@ -117,7 +119,8 @@ int main(void) {
     CHECK(once(with_std, 0));
     total = mpc_alloc_count() - before;
     for (uint64_t n = 1; n <= total; n++)
-        CHECK_MSG(!once(with_std, n), "with std, allocation %llu of %llu", (unsigned long long)n, (unsigned long long)total);
+        CHECK_MSG(!once(with_std, n), "with std, allocation %llu of %llu", (unsigned long long)n,
+                  (unsigned long long)total);
     before = mpc_alloc_count();
     once(wrong, 0);
     total = mpc_alloc_count() - before;

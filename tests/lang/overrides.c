@@ -50,11 +50,10 @@ static void replacements(void) {
 
 /* Policies from the command line come after those of the file; a level is a solver, and --solver is nearer. */
 static void policies(void) {
-    static const mpc_override o[] = {
-        {false, "policy.\"h\"", "f32", false},
-        {false, "policy.linear", "bf16", false},
-        {false, "policy.agree", "[\"fc1\", \"h*\"]", false},
-        {false, "policy.level", "O2", false}};
+    static const mpc_override o[] = {{false, "policy.\"h\"", "f32", false},
+                                     {false, "policy.linear", "bf16", false},
+                                     {false, "policy.agree", "[\"fc1\", \"h*\"]", false},
+                                     {false, "policy.level", "O2", false}};
     session s;
     open_text(&s, "m.mpg", text, o, sizeof o / sizeof *o);
     if (!s.model) show_diagnostics(s.diags, s.sources);
@@ -87,9 +86,11 @@ static void policies(void) {
 
 /* A level is the same wherever it is said, also in what it says of masters. */
 static void levels(void) {
-    static const char in_policy[] = "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }\npolicy { level = O%d }\n%s";
+    static const char in_policy[] =
+        "model m(x: f32[batch, 4]) { loss l = mse(linear(x, 4) as fc, x) }\npolicy { level = O%d }\n%s";
     static const char *const sections[] = {"", "train { weights = master }\n"};
-    static const char *const stored[][2] = {{"master", "master"}, {"master", "master"}, {"master", "master"}, {"none", "master"}};
+    static const char *const stored[][2] = {
+        {"master", "master"}, {"master", "master"}, {"master", "master"}, {"none", "master"}};
     for (int level = 0; level < 4; level++)
         for (int k = 0; k < 2; k++) {
             char file[200], name[] = "O0";

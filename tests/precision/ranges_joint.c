@@ -1,6 +1,6 @@
 /* Soundness over whole training steps: forward, backward, update and guard of small models, composites kept and
- * expanded, values rounded to bf16 or f16 wherever a coin says so. No element of any value leaves its interval. Arguments: graphs of steps to check
- * instead, as dump-ir writes them. */
+ * expanded, values rounded to bf16 or f16 wherever a coin says so. No element of any value leaves its interval.
+ * Arguments: graphs of steps to check instead, as dump-ir writes them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ static const mm_case cases[] = {
     {600, 600, 40, 1, 1, true, true, false, false, false, false},
     {1, 2000, 300, 1, 1, false, false, false, true, false, false},
     {600, 1024, 24, 1, 1, true, false, false, true, true, false}, /* made aside in bf16 to f32 */
-    {530, 543, 7, 1, 1, true, false, false, false, false, false},  /* row by row into f32 */
+    {530, 543, 7, 1, 1, true, false, false, false, false, false}, /* row by row into f32 */
 };
 
 static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},
