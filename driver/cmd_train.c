@@ -1,6 +1,7 @@
 /* mpc train: opens everything, so that a mistake in any file is found before the first step, then trains. */
 #include <string.h>
 
+#include "driver/interrupt.h"
 #include "driver/lock.h"
 #include "driver/trainer.h"
 
@@ -41,6 +42,7 @@ static bool check_options(const mpc_cli *cli) {
 
 int mpc_cmd_train(mpc_cli *cli) {
     if (!check_options(cli)) return MPC_EXIT_USAGE;
+    mpc_interrupt_follow_sweep();
     mpc_session session;
     int status = MPC_EXIT_FAILED;
     if (mpc_session_open(&session, cli)) {

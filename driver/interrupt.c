@@ -2,7 +2,9 @@
 #include "driver/interrupt.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t received;
@@ -20,6 +22,13 @@ void mpc_interrupt_install(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+}
+
+void mpc_interrupt_follow_sweep(void) {
+    const char *process = getenv(MPC_SWEEP_PROCESS);
+    if (!process || strtol(process, NULL, 10) != (long)getppid()) return;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (strtol(process, NULL, 10) != (long)getppid()) raise(SIGTERM); /* it ended just now */
 }
 
 int mpc_interrupt_signal(void) { return (int)received; }

@@ -6,4 +6,9 @@
 void mpc_interrupt_install(void);
 int mpc_interrupt_signal(void); /* number of the signal that came, 0: none */
 
+/* Environment variable with the process id of the sweep that began a training. */
+#define MPC_SWEEP_PROCESS "MPC_SWEEP_PROCESS"
+/* Ends a sweep's training as SIGTERM does when the sweep is gone, even if that was killed. */
+void mpc_interrupt_follow_sweep(void);
+
 #endif

@@ -92,20 +92,27 @@ static bool remove_run(const char *path, const mpc_sink *sink) {
     return ok;
 }
 
+static bool may_take(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    if (mpc_folder_is_empty(o->out) || o->overwrite) return true;
+    mpc_diag diag = {.severity = MPC_SEV_ERROR,
+                     .code = "E351",
+                     .message = "this folder is not empty",
+                     .place = o->out,
+                     .help = "another --out, or --overwrite to start afresh there, or --resume to go on"};
+    s->sink->emit(s->sink->user, &diag);
+    return false;
+}
+
+/* Asked twice, since another training may take the folder meanwhile. */
 static bool take_given(mpc_run_folder *f, mpc_session *s) {
     const mpc_options *o = s->cli->options;
-    if (!mpc_folder_is_empty(o->out) && !o->overwrite) {
-        mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                         .code = "E351",
-                         .message = "this folder is not empty",
-                         .place = o->out,
-                         .help = "another --out, or --overwrite to start afresh there, or --resume to go on"};
-        s->sink->emit(s->sink->user, &diag);
-        return false;
-    }
+    if (!may_take(s)) return false;
     mpc_str_append(&f->path, o->out);
     mpc_trim_slashes(&f->path);
-    return mpc_make_folders(f->path.data, s->sink) && (mpc_folder_is_empty(o->out) || remove_run(o->out, s->sink));
+    return !f->path.failed && mpc_make_folders(f->path.data, s->sink) &&
+           mpc_folder_take(&f->hold, f->path.data, s->sink) && may_take(s) &&
+           (mpc_folder_is_empty(o->out) || remove_run(o->out, s->sink));
 }
 
 bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink) {
@@ -126,6 +133,7 @@ bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s) {
     bool made =
         s->cli->options->out ? take_given(f, s) : mpc_make_numbered_folder(mpc_model_name(s->model), &f->path, s->sink);
     if (!made) return false;
+    if (!f->hold.held && !mpc_folder_take(&f->hold, f->path.data, s->sink)) return false;
     return set_paths(f, s->sink) && make_folder(f->checkpoints.data, s->sink);
 }
 
@@ -134,12 +142,13 @@ bool mpc_run_folder_open(mpc_run_folder *f, const char *path, const mpc_sink *si
     mpc_str_append(&f->path, path);
     mpc_trim_slashes(&f->path);
     if (!set_paths(f, sink)) return false;
-    if (access(f->checkpoints.data, F_OK) == 0) return true;
+    if (access(f->checkpoints.data, F_OK) == 0) return mpc_folder_take(&f->hold, f->path.data, sink);
     mpc_error(sink, "E352", "%s is not the folder of a run: it has no `checkpoints`", path);
     return false;
 }
 
 void mpc_run_folder_free(mpc_run_folder *f) {
+    mpc_folder_release(&f->hold);
     mpc_str_free(&f->path);
     mpc_str_free(&f->checkpoints);
     mpc_str_free(&f->log);

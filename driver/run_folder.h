@@ -5,19 +5,29 @@
 #include "driver/session.h"
 #include "runtime/checkpoint.h"
 
+typedef struct mpc_folder_hold { /* keeps other processes from training in a folder */
+    int fd;
+    bool held;
+} mpc_folder_hold;
+
 typedef struct mpc_run_folder {
     mpc_str path, checkpoints, log;
+    mpc_folder_hold hold;
 } mpc_run_folder;
 
+/* Until the release or the end of the process, no other one gets this folder (E386). One that isn't there isn't held.
+ */
+bool mpc_folder_take(mpc_folder_hold *h, const char *path, const mpc_sink *sink);
+void mpc_folder_release(mpc_folder_hold *h);
 /* All folders of a path that are missing. */
 bool mpc_make_folders(const char *path, const mpc_sink *sink);
 bool mpc_folder_is_empty(const char *path); /* or isn't there yet */
 void mpc_trim_slashes(mpc_str *path);       /* at its end; "/" stays */
 /* runs/NAME-001, or with the next free number: made here, so that it belongs to one process. */
 bool mpc_make_numbered_folder(const char *name, mpc_str *path, const mpc_sink *sink);
-/* runs/NAME-001 and so on, or --out; made here. */
+/* runs/NAME-001 and so on, or --out; made here, and held. */
 bool mpc_run_folder_create(mpc_run_folder *f, mpc_session *s);
-/* A folder that a run made (--resume). */
+/* A folder that a run made (--resume); it is held. */
 bool mpc_run_folder_open(mpc_run_folder *f, const char *path, const mpc_sink *sink);
 void mpc_run_folder_free(mpc_run_folder *f);
 

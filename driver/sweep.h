@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
-#include "driver/session.h"
+#include "driver/run_folder.h"
 
 typedef enum mpc_sweep_kind { MPC_SWEEP_CONST, MPC_SWEEP_SETTING, MPC_SWEEP_OPTION } mpc_sweep_kind;
 
@@ -35,6 +35,7 @@ typedef struct mpc_sweep {
     mpc_sweep_run *runs;
     uint32_t run_count;
     mpc_str folder;
+    mpc_folder_hold hold;
     unsigned threads; /* of each run */
 } mpc_sweep;
 

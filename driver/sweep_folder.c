@@ -9,7 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "driver/run_folder.h"
 #include "driver/sweep.h"
 #include "driver/used_files.h"
 #include "runtime/file_sync.h"
@@ -130,8 +129,12 @@ static bool is_empty_or_new(mpc_sweep *s) {
     return false;
 }
 
+static bool hold(mpc_sweep *s) { return mpc_folder_take(&s->hold, s->folder.data, &s->cli->sink); }
+
+/* What was held so far may have been an empty folder of that name, which was removed. */
 static bool make(mpc_sweep *s, const json_t *what) {
-    return mpc_make_folders(s->folder.data, &s->cli->sink) && write_description(s, what);
+    mpc_folder_release(&s->hold);
+    return mpc_make_folders(s->folder.data, &s->cli->sink) && hold(s) && write_description(s, what);
 }
 
 static bool open_given(mpc_sweep *s, const json_t *what) {
@@ -139,13 +142,13 @@ static bool open_given(mpc_sweep *s, const json_t *what) {
     mpc_str_append(&s->folder, s->cli->options->out);
     mpc_trim_slashes(&s->folder);
     if (s->folder.failed) return out_of_memory(s);
-    return look_for_sweep(s, what, &found) && (found || (is_empty_or_new(s) && make(s, what)));
+    return hold(s) && look_for_sweep(s, what, &found) && (found || (is_empty_or_new(s) && make(s, what)));
 }
 
 static bool open_numbered(mpc_sweep *s, const json_t *what) {
     char *name = mpc_arena_printf(s->arena, "%s-sweep", mpc_model_name(s->session->model));
     if (!name) return out_of_memory(s);
-    return mpc_make_numbered_folder(name, &s->folder, &s->cli->sink) && write_description(s, what);
+    return mpc_make_numbered_folder(name, &s->folder, &s->cli->sink) && hold(s) && write_description(s, what);
 }
 
 bool mpc_sweep_open_folder(mpc_sweep *s) {

@@ -76,15 +76,17 @@ static bool says(const mpc_text_list *list, const char *key) {
     return false;
 }
 
+static const char *setting_of(const char *key) { return strcmp(key, "steps") == 0 ? "length" : key; }
+
 /* The same key twice: which one counts would be a guess. */
 static int check_key(const mpc_sweep *s, const mpc_sweep_key *k) {
     const mpc_options *o = s->cli->options;
-    const char *key = strcmp(k->key, "steps") == 0 ? "length" : k->key;
+    const char *key = setting_of(k->key);
     bool draws = strcmp(key, "seed") == 0 && o->random > 0; /* --seed is that of the drawing then */
     if (says(&o->consts, key) || says(&o->set, key) || (says(&o->shorthand, key) && !draws))
         return usage("`%s` is given by --over and by another option: leave one out", k->key);
     for (const mpc_sweep_key *other = s->keys; other < k; other++)
-        if (strcmp(other->key, k->key) == 0)
+        if (strcmp(setting_of(other->key), key) == 0)
             return usage("--over gives `%s` twice: list all its values in one", k->key);
     return MPC_EXIT_DONE;
 }
@@ -171,6 +173,7 @@ const char *mpc_sweep_value(const mpc_sweep *s, const mpc_sweep_run *run, uint32
 void mpc_sweep_release(mpc_sweep *s) {
     for (uint32_t i = 0; i < s->run_count && s->runs; i++) json_decref(s->runs[i].record);
     for (uint32_t i = 0; i < s->key_count; i++) mpc_array_free(&s->keys[i].values);
+    mpc_folder_release(&s->hold);
     mpc_str_free(&s->folder);
     mpc_arena_destroy(s->arena);
 }

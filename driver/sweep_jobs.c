@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -114,6 +115,9 @@ bool mpc_sweep_run_all(mpc_sweep *s) {
     static const struct timespec pause = {.tv_nsec = 20000000}; /* a signal ends it early */
     uint32_t at = 0, jobs = (uint32_t)s->cli->options->jobs;
     bool ok = true, told = false;
+    char self[24];
+    snprintf(self, sizeof self, "%ld", (long)getpid());
+    if (setenv(MPC_SWEEP_PROCESS, self, 1) != 0) return mpc_error(&s->cli->sink, "E901", "out of memory") == MPC_OK;
     mpc_interrupt_install();
     while (true) {
         uint32_t running = reap(s, &ok);

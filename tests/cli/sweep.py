@@ -68,6 +68,7 @@ def mistakes_are_found_before_anything_runs():
         refused("--over", "seed=1,1", status=2, word="twice")
         refused("--over", "seed=1,2", "--over", "seed=3", status=2, word="twice")
         refused("--over", "seed=1,2", "--seed", "3", status=2, word="seed")
+        refused("--over", "steps=1,2", "--over", "length=3 steps", status=2, word="twice")
         refused("--over", "seed", status=2, word="KEY=V1")
         refused("--over", "seed=1,2", "--jobs", "0", status=2, word="--jobs")
         refused("--over", "seed=1,2", "--resume", "s", status=2, word="--resume")
@@ -151,6 +152,39 @@ def a_sweep_that_was_stopped_goes_on():
         check(f.get("s", "sweep.jsonl") == before, "finished runs ran again")
 
 
+def a_sweep_that_was_killed_goes_on_alone():
+    """Its trainings end with it, and the next sweep waits for their last checkpoints."""
+    with Folder() as f:
+        args = ("--over", "seed=1,2", "--steps", "6000", "--set", "eval_every=1000 steps", "--set", "save_every=50 steps", "--jobs", "2")
+        p = subprocess.Popen(f.command("sweep", "tiny.mpg", *args, "--out", "s"), cwd=f.path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        deadline = time.time() + 60
+        while time.time() < deadline and not all(os.path.exists(f.at("s", n, "checkpoints", "last")) for n in ("001", "002")):
+            time.sleep(0.02)
+        children = open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()
+        p.kill()
+        p.wait()
+        f.mpc("sweep", "tiny.mpg", *args, "--out", "s")
+        check(children and not any(os.path.exists(f"/proc/{pid}") for pid in children), children)
+        check(all(r["status"] == 0 for r in lines(f, "s")) and len(lines(f, "s")) == 2, lines(f, "s"))
+        check("stopped" in f.get("s", "001.txt").decode(), f.get("s", "001.txt"))
+        f.mpc("train", "tiny.mpg", "--seed", "1", *args[2:-2], "--out", "one")
+        check(final_checkpoint(f, "one") == final_checkpoint(f, "s/001"), "the run whose sweep was killed")
+
+
+def a_folder_belongs_to_one_process():
+    with Folder() as f:
+        p = subprocess.Popen(f.command("train", "tiny.mpg", "--steps", "1000000", "--out", "r"), cwd=f.path, stderr=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL)
+        deadline = time.time() + 60
+        while time.time() < deadline and not os.path.exists(f.at("r", "checkpoints", "last")):
+            time.sleep(0.02)
+        for way in (("--resume", "r"), ("--out", "r", "--overwrite")):
+            check("E386" in f.mpc("train", "tiny.mpg", *way, status=1).err)
+        p.terminate()
+        f.mpc("train", "tiny.mpg", "--resume", "r", "--change", "length=10 steps", status=None)
+        check(p.wait(timeout=60) == 143, p.returncode)
+
+
 def a_folder_belongs_to_one_sweep():
     with Folder() as f:
         f.mpc("sweep", "tiny.mpg", "--over", "seed=1,2", "--steps", "1", "--out", "s")
@@ -166,5 +200,5 @@ def a_folder_belongs_to_one_sweep():
 # What a run computes differs by device, how runs are handled doesn't: one case does for a device that compiles.
 run_all([four_runs_by_two_equal_four_single_ones] + ([] if DEVICE != "ref" else [
     only_commas_outside_brackets_separate, mistakes_are_found_before_anything_runs, a_run_that_fails_is_named_and_the_others_go_on,
-    a_run_that_is_killed_is_named, random_combinations_are_distinct_and_repeatable, a_folder_belongs_to_one_sweep,
-    a_sweep_that_was_stopped_goes_on]))
+    a_run_that_is_killed_is_named, random_combinations_are_distinct_and_repeatable, a_folder_belongs_to_one_sweep, a_folder_belongs_to_one_process,
+    a_sweep_that_was_stopped_goes_on, a_sweep_that_was_killed_goes_on_alone]))
