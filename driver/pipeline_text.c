@@ -22,7 +22,7 @@ static void option(mpc_str *out, const char *key, double value) {
 
 static void loss_scale(const mpc_train_config *t, mpc_str *out) {
     const mpc_scale_config *c = &t->loss_scale;
-    bool on = strcmp(t->precision, "f16") == 0 || strcmp(t->also, "f16") == 0;
+    bool on = mpc_train_has_loss_scale(t->precision, t->also);
     mpc_str_printf(out, "loss-scale{mode=%s", !on ? "none" : c->dynamic ? "dynamic" : "static");
     if (on) {
         option(out, "init", c->init);

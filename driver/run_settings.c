@@ -192,6 +192,13 @@ static bool averages_differ(const json_t *old, const json_t *now) {
     return (number(old, "ema", 0) > 0) != (number(now, "ema", 0) > 0);
 }
 
+static bool has_scale(const json_t *settings) {
+    const char *also = word(settings, "also");
+    return mpc_train_has_loss_scale(word(settings, "precision"), *also ? also : "none");
+}
+
+static bool scales_differ(const json_t *old, const json_t *now) { return has_scale(old) != has_scale(now); }
+
 static bool seeds_differ(const json_t *old, const json_t *now) {
     return number(old, "seed", 0) != number(now, "seed", 0);
 }
@@ -206,6 +213,7 @@ static const lasting LASTING[] = {
     {"optimizer", moments_differ, "the moments in the checkpoint are those of another optimizer"},
     {"accumulate", sums_differ,
      "the checkpoint has sums of gradients only where more than one micro-batch makes an update"},
+    {"precision", scales_differ, "only f16 has a loss scale, whose state a checkpoint holds"},
     {"ema", averages_differ, "averages of the weights begin with a run"},
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "driver/number_text.h"
+#include "driver/train_settings.h"
 #include "driver/trainer.h"
 
 static double rows_of(const mpc_trainer *t) {
@@ -30,9 +31,9 @@ bool mpc_report_run(mpc_trainer *t) {
     char count[32];
     mpc_grouped_text(elements, count);
     double bytes = memory_bytes(t);
-    bool three = strcmp(t->train->also, "none") != 0;
+    const char *second = mpc_train_second_format(t->train->precision, t->train->also);
     fprintf(stderr, "%s: %s parameters, %s%s%s on %s, %.*f MB, seed %" PRIu64 ", %s\n", mpc_model_name(s->model), count,
-            t->train->precision, three ? " and " : "", three ? t->train->also : "", mpc_device_name(s->device),
+            t->train->precision, second ? " and " : "", second ? second : "", mpc_device_name(s->device),
             bytes < 1e6 ? 3 : 1, bytes / 1e6, t->train->seed, t->folder.path.data);
     if (t->cursor.step > 0) {
         fprintf(stderr, "going on after step %" PRIu64 "\n", t->cursor.step);

@@ -34,3 +34,13 @@ mpc_quantity mpc_train_setting_quantity(const mpc_train_config *t, const mpc_tra
     memcpy(&value, (const char *)t + s->offset, sizeof value);
     return value;
 }
+
+const char *mpc_train_second_format(const char *precision, const char *also) {
+    bool low = strcmp(precision, "f16") == 0 || strcmp(precision, "bf16") == 0;
+    return low && strcmp(also, "none") != 0 && strcmp(also, precision) != 0 ? also : NULL;
+}
+
+bool mpc_train_has_loss_scale(const char *precision, const char *also) {
+    const char *second = mpc_train_second_format(precision, also);
+    return strcmp(precision, "f16") == 0 || (second && strcmp(second, "f16") == 0);
+}

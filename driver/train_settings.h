@@ -16,4 +16,9 @@ const mpc_train_setting *mpc_train_setting_at(size_t i); /* NULL behind the last
 double mpc_train_setting_number(const mpc_train_config *t, const mpc_train_setting *s);
 mpc_quantity mpc_train_setting_quantity(const mpc_train_config *t, const mpc_train_setting *s);
 
+/* The second low format where `also` adds one to what `precision` says, else NULL: f32 and the same again add none. */
+const char *mpc_train_second_format(const char *precision, const char *also);
+/* Some gradients may be f16: the update keeps a loss scale. */
+bool mpc_train_has_loss_scale(const char *precision, const char *also);
+
 #endif
