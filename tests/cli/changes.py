@@ -73,7 +73,8 @@ def what_is_refused():
         f.mpc("train", "tiny.mpg", "--out", "run", "--steps", "9")
         before = files(f, "run")
         for change, word in (("seed=3", "every random draw"), ("optimizer=sgd(lr = 0.1)", "moments"), ("optimizer=sgd(lr = 0.1, momentum = 0.9)", "moments"),
-                             ("optimizer=lion(lr = 1e-3)", "moments"), ("ema=0.99", "averages"), ("accumulate=2", "sums of gradients")):
+                             ("optimizer=lion(lr = 1e-3)", "moments"), ("ema=0.99", "averages"), ("accumulate=2", "sums of gradients"),
+                             ("precision=f16", "loss scale")):
             r = f.mpc("train", "tiny.mpg", "--resume", "run", "--change", change, status=1)
             key = change.split("=")[0]
             check("E376" in r.err and f"--change {key}:" in r.err and word in r.err and f"--init run --set {key}=" in r.err, r.err)

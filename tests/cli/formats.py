@@ -109,6 +109,8 @@ def what_does_not_go_together():
         # the same twice, or with f32: one low format, or none
         for words in (("--formats", "bf16,bf16"), ("--precision", "f32", "--set", "also=bf16")):
             check("W156" not in f.mpc("explain", "m.mpg", *words, *GPU).err, words)
+        r = f.mpc("train", "m.mpg", "--precision", "f32", "--set", "also=f16", "--steps", "1", "--out", "wide")
+        check(" f32 on " in r.err and not any("scale" in e for e in f.log("wide")), r.err)
         # in the file
         f.put("m.mpg", MODEL.replace("    batch ", "    precision = f16\n    also = bf16\n    batch "))
         rows, _ = explained(f, *GPU)
