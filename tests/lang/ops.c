@@ -204,6 +204,9 @@ static void numbers(void) {
     VALUES("[n, c] = shape(x)\nv = ones([n]) * c", 4, 4);
     VALUES("v = x[:, 0] * x[:, 1] + mse(x[:, 0], x[:, 1])", 3.25, 1.11);
     VALUES("v = is_nan(x[:, 0] / 0 * 0)", 1, 1);
+}
+
+static void norms_and_losses(void) {
     VALUES("v = l2_normalize(x[:, 0:2])[:, 0]", -2 / sqrt(4.25), 0.1 / sqrt(1.01));
     VALUES("v = rms_norm(x[:, 0:2], eps = 0)[:, 0]", -2 / sqrt(4.25 / 2), 0.1 / sqrt(1.01 / 2));
     VALUES("v = batch_norm(x, eps = 0)[:, 0]", -2, 0.1); /* running statistics 0 and 1 */
@@ -222,6 +225,9 @@ static void numbers(void) {
            0.5 * (log1p(exp(1.1)) + log1p(exp(-1.1))));
     VALUES("v = top_k(x, ids - 1, k = 2)", 0, 1);
     VALUES("v = top_k_accuracy(x, ids - 1, k = 4)", 1, 1);
+}
+
+static void images_layers_and_draws(void) {
     VALUES("v = max_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 3, 2);
     VALUES("v = avg_pool(reshape(x, [batch, 2, 2, 1]), 2)[:, 0, 0, 0]", 0.25, 0.2125);
     VALUES("v = global_avg_pool(reshape(x, [batch, 2, 2, 1]))[:, 0]", 0.25, 0.2125);
@@ -263,5 +269,7 @@ static void numbers(void) {
 int main(void) {
     maps();
     numbers();
+    norms_and_losses();
+    images_layers_and_draws();
     return check_result();
 }
