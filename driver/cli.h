@@ -117,7 +117,7 @@ mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
 /* Each stands after a pass that exists; false after a diagnostic. */
 bool mpc_check_added_passes(const mpc_text_list *added, const mpc_context *ctx, const mpc_sink *sink);
-/* A context with all built-in rules and the plugins, for commands without a model; NULL after diagnostics (plugins.c). */
+/* A context with all built-in rules and plugins, for commands without a model; NULL after diagnostics (plugins.c). */
 mpc_context *mpc_cli_context(mpc_cli *cli);
 
 int mpc_cmd_train(mpc_cli *cli);
