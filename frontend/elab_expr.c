@@ -309,6 +309,7 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     if (file)
         fe_help(&r, "%s has such a constant, but this file doesn't use it: add `%s` to the names of its `use`", file,
                 at->text);
+    else if (fe_is_module(at->text)) fe_help(&r, "ops are called by their name alone: linear(x, 8), relu(x)");
     else if (s.best || alias) fe_help(&r, "did you mean `%s`?", alias ? alias : s.best);
     else if (!e->frame || !e->frame->item) fe_help(&r, "constants are declared at the top: const %s = ...", at->text);
     fe_send(&r);

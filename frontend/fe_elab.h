@@ -309,5 +309,6 @@ fe_suggestion fe_suggest(const char *word);
 void fe_suggest_try(fe_suggestion *s, const char *candidate);
 /* What people who come from elsewhere mean: "filters" -> "channels". NULL: nothing known. */
 const char *fe_alias(const char *word);
+bool fe_is_module(const char *word); /* of Python, before a dot: here ops have none */
 
 #endif

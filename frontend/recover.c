@@ -257,6 +257,7 @@ static const char *syntax_help(const fe_parser *p, const fe_unexpected *u, const
                                           : "a statement goes on in the next line only inside of ( ) and [ ]";
     if (strcmp(u->symbol, ":") == 0 && ends_line(text, u->span.end)) return "a body stands in braces: { ... }";
     if (strcmp(u->symbol, "=") == 0) return equals_help(p, word, length);
+    if (is_word(text + u->span.begin, width, "@")) return "the product of matrices is matmul(a, b)";
     if (p->depth == 0 && first_on_line(text, u->span.begin))
         return "outside of braces stand `const`, `block`, `model` and the sections `data`, `train`, `params`, "
                "`policy`; was something closed too early?";

@@ -89,6 +89,13 @@ static const char *const aliases[][2] = {
     {"dtype", "precision"},
 };
 
+bool fe_is_module(const char *word) {
+    static const char *const modules[] = {"nn", "F", "torch", "np", "jnp", "jax", "tf", "keras", "self", "math"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(modules[i], word) == 0) return true;
+    return false;
+}
+
 const char *fe_alias(const char *word) {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(aliases[i][0], word) == 0) return aliases[i][1];
