@@ -4,7 +4,7 @@
 #include "driver/session.h"
 #include "tests/fuzz/harness.h"
 
-enum { LARGEST_GRAPH = 1000 }; /* nodes that are worth the time of the passes here */
+enum { LARGEST_GRAPH = 300 }; /* nodes that are worth the time of the passes here */
 
 static void run_passes(mpc_session *s, const fuzz_diags *d, const mpc_graph *g, mpc_phase phase) {
     mpc_str text = {0};
