@@ -1,8 +1,8 @@
 /* --init: parameters from another model's file, by name and shape, strictly. --rename A=B maps names of the file to
- * names here; `*` and `**` in A stand for the same text in B, and a number in the place of the last `*` chooses a word
- * of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they are
- * here. Running statistics come along where they are known, since a frozen norm would work with none: in the file, or
- * in the other file of a checkpoint.
+ * names here; each `*` and `**` in A stands for the same text in B, and a number in the place of the last `*` chooses a
+ * word of `{q,k}` in B. Numbered names of a block with another number of calls load only where a rule says what they
+ * are here. Running statistics come along where they are known, since a frozen norm would work with none: in the file,
+ * or in the other file of a checkpoint.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,24 +31,46 @@ static bool rename_numbered(const char *glob, size_t glob_length, const char *to
     return true;
 }
 
-/* What the wildcards of `glob` stand for in `name`, put into `to`. One wildcard is enough for layers; more are taken
- * literally. */
-static bool rename_by(const char *glob, size_t glob_length, const char *to, const char *name, mpc_str *out) {
-    const char *star = memchr(glob, '*', glob_length), *target = strchr(to, '*');
-    if (strchr(to, '{')) return rename_numbered(glob, glob_length, to, name, out);
-    if (!star || !target) {
-        if (strlen(name) != glob_length || memcmp(glob, name, glob_length) != 0) return false;
-        mpc_str_append(out, to);
-        return true;
+enum { WILDCARDS = 4 };
+typedef struct wild { /* what each wildcard of a rule stands for */
+    const char *at[WILDCARDS];
+    size_t length[WILDCARDS], count;
+} wild;
+
+/* `*` stands for text without a dot, `**` for any. */
+static bool match(const char *glob, const char *end, const char *name, wild *w) {
+    for (; glob < end && *glob != '*'; glob++, name++)
+        if (*glob != *name) return false;
+    if (glob == end) return *name == '\0';
+    if (w->count == WILDCARDS) return false;
+    size_t mine = w->count, stars = glob + 1 < end && glob[1] == '*' ? 2 : 1;
+    for (size_t n = 0;; n++) {
+        w->count = mine + 1;
+        w->at[mine] = name;
+        w->length[mine] = n;
+        if (match(glob + stars, end, name + n, w)) return true;
+        if (name[n] == '\0' || (stars == 1 && name[n] == '.')) return false;
     }
-    size_t head = (size_t)(star - glob), stars = star[1] == '*' && head + 1 < glob_length ? 2 : 1;
-    size_t tail = glob_length - head - stars, length = strlen(name);
-    if (length < head + tail || memcmp(glob, name, head) != 0 || memcmp(star + stars, name + length - tail, tail) != 0)
-        return false;
-    if (stars == 1 && memchr(name + head, '.', length - tail - head)) return false;
-    mpc_str_append_n(out, to, (size_t)(target - to));
-    mpc_str_append_n(out, name + head, length - tail - head);
-    mpc_str_append(out, target + strspn(target, "*"));
+}
+
+static size_t count_wildcards(const char *text) {
+    size_t count = 0;
+    for (text = strchr(text, '*'); text; text = strchr(text + strspn(text, "*"), '*')) count++;
+    return count;
+}
+
+/* The wildcards of `to` are those of `glob`, in order and as many. */
+static bool rename_by(const char *glob, size_t glob_length, const char *to, const char *name, mpc_str *out) {
+    wild w = {.count = 0};
+    if (strchr(to, '{')) return rename_numbered(glob, glob_length, to, name, out);
+    if (!match(glob, glob + glob_length, name, &w) || count_wildcards(to) != w.count) return false;
+    for (size_t i = 0; i < w.count; i++) {
+        size_t before = strcspn(to, "*");
+        mpc_str_append_n(out, to, before);
+        mpc_str_append_n(out, w.at[i], w.length[i]);
+        to += before + strspn(to + before, "*");
+    }
+    mpc_str_append(out, to);
     return true;
 }
 

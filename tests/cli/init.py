@@ -93,7 +93,7 @@ def what_is_said():
         check(weights(f, "renamed")["head.weight"] == old["fc2.weight"] and section(r.err, "new") == (0, []), r.err)
 
         # a rule is about some tensor, and what two tensors would become is neither
-        for rule in ("fc3.*=head.*", "fc2.*=head", "head.*=fc2.*"):
+        for rule in ("fc3.*=head.*", "fc2.*=head", "head.*=fc2.*", "*.*=head.*"):
             r = f.mpc("train", "head.mpg", "--init", "run", "--rename", rule, "--allow-missing", "**", *STILL, "--out", "no3", status=1)
             check("E406" in r.err and rule in r.err and "run (best)" in r.err, r.err)
         r = f.mpc("train", "tiny.mpg", "--init", "run", "--rename", "fc2.bias=fc1.bias", "--allow-missing", "**", *STILL, "--out", "no4", status=1)
@@ -176,6 +176,21 @@ def numbers():
         check(weights(f, "blocks") == old, r.err)
 
 
+def layers():
+    """One rule for the same part of every layer: a wildcard for the layer, another for what the part has."""
+    with Folder() as f:
+        f.put("old.mpg", deep(1).replace("    x = relu(linear(x, 4))", "    repeat layer in 2 { x = relu(linear(x, 4) as fc) }"))
+        f.put("new.mpg", deep(1).replace("    x = relu(linear(x, 4))", "    repeat layer in 2 { x = relu(part(x) as fc) }").replace(
+            "block body", "block part(x) { return linear(x, 4) as base }\nblock body"))
+        f.mpc("train", "old.mpg", "--out", "old")
+        old = weights(f, "old")
+        r = f.mpc("train", "new.mpg", "--init", "old", "--rename", "body.layer.*.fc.*=body.layer.*.fc.base.*", *STILL, "--out", "new")
+        check("6 of 6 parameters from old" in r.err, r.err)
+        check(weights(f, "new") == {k.replace(".fc.", ".fc.base."): t for k, t in old.items()}, list(old))
+        r = f.mpc("train", "new.mpg", "--init", "old", "--rename", "**.fc.*=**.fc.base.*", *STILL, "--out", "any")
+        check(weights(f, "any") == weights(f, "new"), r.err)
+
+
 def statistics():
     """A norm that is frozen works with the statistics of the run that its parameters come from."""
     norm = MODEL.replace("h = ", "x = batch_norm(x) as norm\n    h = ", 1)
@@ -212,4 +227,4 @@ def statistics():
         check(all(now("load")[k] == t for k, t in learnt.items()))
 
 
-run_all([what_is_said, precisions, numbers, statistics])
+run_all([what_is_said, precisions, numbers, layers, statistics])
