@@ -1,9 +1,11 @@
 /* mpc fmt: canonical layout of model files. A file is replaced as a whole, through symbolic links and with its
  * permissions, and only when its layout changes; one with syntax errors stays as it is, and the others are formatted
  * all the same. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "driver/cli.h"
@@ -38,9 +40,16 @@ static bool is_plain(mpc_cli *cli, const source *s, struct stat *info) {
     return false;
 }
 
+/* A file that may not be written could still be replaced, where its folder may be. */
+static bool may_write(mpc_cli *cli, const source *s) {
+    if (access(s->path, W_OK) == 0) return true;
+    mpc_error(&cli->sink, "E420", "can't write %s: %s", s->path, strerror(errno));
+    return false;
+}
+
 static bool replace(mpc_cli *cli, const source *s, const mpc_str *text) {
     struct stat info;
-    if (!is_plain(cli, s, &info)) return false;
+    if (!is_plain(cli, s, &info) || !may_write(cli, s)) return false;
     char *path = realpath(s->path, NULL);
     if (!path) return mpc_error(&cli->sink, "E420", "can't find out where %s lies", s->path) == MPC_OK;
     mpc_file_writer w;

@@ -51,6 +51,12 @@ with Folder() as f:
     f.mpc("fmt", "long.mpg", status=1, device=None, file_size=4096)
     check(f.get("long.mpg") == b"const  a = 1\n" * 2000)
 
+    # A file that may not be written stays, though its folder may be.
+    if os.geteuid() != 0:  # root may write everything
+        f.put("locked.mpg", LOOSE)
+        os.chmod(f.at("locked.mpg"), 0o444)
+        check("E420" in fmt(f, "locked.mpg", status=1).err and f.get("locked.mpg") == LOOSE.encode())
+
     # --name: labels where only a number told calls apart; nothing is left to name afterwards.
     f.put("numbered.mpg", "block f(x) {\n    return linear(relu(linear(relu(x), 8)), 8)[:, 0:1]\n}\n")
     named = "block f(x) {\n    return linear(relu(linear(relu(x), 8) as linear_0), 8) as linear_1[:, 0:1]\n}\n"
