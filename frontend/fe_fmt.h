@@ -43,16 +43,19 @@ typedef struct fmt {
 
 /* The token that begins there, or NULL. */
 fmt_token *fmt_find_token(fmt *f, uint32_t begin);
+/* `words` stand behind the token, though not in the text; they live as long as the layout. */
 void fmt_write_behind(fmt_token *t, const char *words);
 /* Labels for calls that a number tells apart (fmt_name.c); their texts live in the arena. false: out of memory. */
 bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items);
 /* Characters of tokens [first, last) and the blanks between them, as if nothing broke. */
 uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last);
+/* Is it a minus that is a sign? */
 bool fmt_is_unary(const fmt *f, uint32_t token);
 /* Sets `gap` and `modifier` of every token. */
 void fmt_space(fmt *f);
 /* Widens gaps so that what stands below each other in the text, and all keys of a section, do so. */
 void fmt_align(fmt *f);
+/* Appends all lines. false: out of memory. */
 bool fmt_print(fmt *f, mpc_str *out);
 
 #endif

@@ -204,10 +204,9 @@ void mpc_model_print_used(const mpc_model *model, size_t index, mpc_str *out);
  * "metric.NAME.den" EVAL     the same in evaluation mode, no gradients, no nexts but rng.step PREDICT  "output.NAME";
  * inputs that no output needs are left out States: parameters (role=param, name = path), running statistics (role=stat,
  * skip=keep, next bound in TRAIN), rng.seed (i64 [], role=rng, keep) and rng.step (i32 [], role=rng, advance, next = +
- * 1) when a random op is used. NULL on errors. */
+ * 1) when a random op is used. Notes, such as that `batch` is used as a value with accumulate > 1, are sent once per
+ * model. NULL on errors. */
 mpc_graph *mpc_model_elaborate(mpc_model *model, mpc_phase phase, int64_t batch, const mpc_data_facts *facts);
-
-/* `batch` is used as a value with accumulate > 1, and other notes, are sent once per model. */
 
 /* The file in canonical layout, appended to `out`; all comments stay, and the graph is the same. false after
  * diagnostics (syntax errors). Names mean nothing here: files that it uses are not read. `label`: calls that only a
