@@ -136,6 +136,7 @@ static void check_parameters(mpc_model *m, const fe_ast *item) {
         fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E044", p->name_span,
                                "`%s` is a constant; a parameter needs another name", p->text);
         fe_note(&r, c->item->span, "it is declared here");
+        if (item->kind == AST_BLOCK) fe_help(&r, "blocks see constants: leave the parameter out, or rename it");
         fe_send(&r);
     }
 }
