@@ -4,7 +4,7 @@
 
 #include "frontend/fe_train.h"
 
-typedef enum arg_kind { ARG_NUMBER, ARG_COUNT, ARG_PAIR, ARG_QUANTITY } arg_kind;
+typedef enum arg_kind { ARG_NUMBER, ARG_FRACTION, ARG_COUNT, ARG_PAIR, ARG_QUANTITY } arg_kind;
 
 typedef struct call_arg {
     const char *callee, *name;
@@ -30,10 +30,10 @@ static const call_arg args[] = {
     {"lion", "betas", ARG_PAIR, OPT(beta1), 0.99, false},
     {"lion", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
     {"nesterov", "lr", ARG_NUMBER, OPT(lr), 0.01, false},
-    {"nesterov", "momentum", ARG_NUMBER, OPT(momentum), 0.9, false},
+    {"nesterov", "momentum", ARG_FRACTION, OPT(momentum), 0.9, false},
     {"nesterov", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
     {"sgd", "lr", ARG_NUMBER, OPT(lr), 0.01, false},
-    {"sgd", "momentum", ARG_NUMBER, OPT(momentum), 0, false},
+    {"sgd", "momentum", ARG_FRACTION, OPT(momentum), 0, false},
     {"sgd", "weight_decay", ARG_NUMBER, OPT(weight_decay), 0, false},
     {"constant", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
     {"cosine", "warmup", ARG_QUANTITY, SCH(warmup), 0, false},
@@ -55,7 +55,7 @@ enum { ARG_ROWS = sizeof args / sizeof *args };
 
 static void store(const call_arg *a, void *out, double value, double second) {
     char *at = (char *)out + a->offset;
-    if (a->kind == ARG_NUMBER) memcpy(at, &value, sizeof value);
+    if (a->kind == ARG_NUMBER || a->kind == ARG_FRACTION) memcpy(at, &value, sizeof value);
     else if (a->kind == ARG_COUNT) memcpy(at, &(int64_t){(int64_t)value}, sizeof(int64_t));
     else if (a->kind == ARG_PAIR)
         memcpy(at, (double[]){value, second}, 2 * sizeof value); /* beta1, beta2 lie side by side */
@@ -114,12 +114,15 @@ static bool unknown(mpc_model *m, const char *callee, const fe_ast *arg) {
     return false;
 }
 
+/* What an average keeps of itself: 1 would never take anything in, and a bias correction divide by 0. */
+static bool is_fraction(fe_value v) { return fe_is_number(v) && fe_number(v) >= 0 && fe_number(v) < 1; }
+
 static bool read_arg(mpc_model *m, const call_arg *a, const fe_ast *value, void *out) {
     fe_value v = fe_eval_constant(m, value);
     if (v.kind == FE_POISON) return false;
     double x = fe_is_number(v) ? fe_number(v) : -1;
-    bool pair = a->kind == ARG_PAIR && v.kind == FE_LIST && v.count == 2 && fe_is_number(v.items[0]) &&
-                fe_is_number(v.items[1]);
+    bool pair =
+        a->kind == ARG_PAIR && v.kind == FE_LIST && v.count == 2 && is_fraction(v.items[0]) && is_fraction(v.items[1]);
     const char *wanted = "a number of at least 0";
     if (a->kind == ARG_QUANTITY) {
         mpc_quantity *q = (mpc_quantity *)((char *)out + a->offset);
@@ -128,7 +131,11 @@ static bool read_arg(mpc_model *m, const call_arg *a, const fe_ast *value, void 
     } else if (a->kind == ARG_PAIR) {
         if (pair) store(a, out, fe_number(v.items[0]), fe_number(v.items[1]));
         if (pair) return true;
-        wanted = "two numbers, such as [0.9, 0.999]";
+        wanted = "two numbers of at least 0 and below 1, such as [0.9, 0.999]";
+    } else if (a->kind == ARG_FRACTION) {
+        if (is_fraction(v)) store(a, out, x, 0);
+        if (is_fraction(v)) return true;
+        wanted = "a number of at least 0 and below 1";
     } else if (x >= 0 && x <= 1e300 && (a->kind != ARG_COUNT || (v.kind == FE_INT && x >= 1))) {
         store(a, out, x, 0);
         return true;
@@ -183,7 +190,8 @@ bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *
                                                       .min = 6.103515625e-05,
                                                       .interval = 2000};
     if (strcmp(k->name, "optimizer") == 0) *(mpc_optimizer_config *)out = (mpc_optimizer_config){.kind = callee};
-    if (strcmp(k->name, "schedule") == 0) *(mpc_schedule_config *)out = (mpc_schedule_config){.kind = callee, .factor = 1};
+    if (strcmp(k->name, "schedule") == 0)
+        *(mpc_schedule_config *)out = (mpc_schedule_config){.kind = callee, .factor = 1};
     set_defaults(callee, out);
     if (s->expr->kind != AST_CALL) return step_has_length(m, callee, s, out);
     uint32_t position = 0;
