@@ -112,7 +112,7 @@ static bool predict_tokens(mpc_session *s) {
     return ok;
 }
 
-/* Options of models that write would say nothing here. */
+/* What tells a model how to write would say nothing to rows. */
 static bool takes_no_prompt(const mpc_session *s) {
     const mpc_options *o = s->cli->options;
     const char *given = o->prompt ? "--prompt" : o->top_k ? "--top-k" : NULL;
@@ -122,8 +122,17 @@ static bool takes_no_prompt(const mpc_session *s) {
     return !given;
 }
 
+/* A text has no rows to predict. */
+static bool takes_no_rows(const mpc_session *s) {
+    const char *given = s->cli->options->input ? "--input" : s->cli->options->split ? "--split" : NULL;
+    if (given)
+        mpc_error(s->sink, "E387", "%s is for models of rows; this one writes text, which begins with --prompt TEXT",
+                  given);
+    return !given;
+}
+
 static bool predict(mpc_session *s) {
-    if (has_source(s, MPC_SOURCE_TEXT)) return predict_text(s);
+    if (has_source(s, MPC_SOURCE_TEXT)) return takes_no_rows(s) && predict_text(s);
     if (writes_tokens(s)) return predict_tokens(s);
     return takes_no_prompt(s) && predict_rows(s);
 }

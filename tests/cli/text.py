@@ -41,6 +41,7 @@ with Folder() as f:
     one, two, three = (f.mpc(*args, "--seed", s, env=env).out for s in ("1", "1", "2"))
     check(one == two and one != three and len(one) == 51, one)
     check("E217" in f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--prompt", "z", status=1, env=env).err)
+    check("E387" in f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--input", "x.csv", status=1, env=env).err)
     # a model that says probabilities writes what its logits would: declared, cast, reshaped, or normalised by hand
     text = f.mpc("predict", "модель/буква.mpg", "--from", "прогон", "--length", "60", env=env).out
     for name, output in (("declared", "softmax(logits)"), ("cast", "cast(softmax(logits), f32)"),
