@@ -51,7 +51,7 @@ static const mpc_device_profile PROFILES[] = {
               {[MPC_FMT_f32] = {1.5e11, 1.06e-6, {4, 16, 1}, 1, 1, 1.47e-10, 0},
                [MPC_FMT_bf16] = {5.79e11, 9.83e-7, {16, 16, 32}, 4, 1.5, 2e-10, 4.71e-11},
                [MPC_FMT_f16] = {1.44e11, 1.36e-6, {4, 16, 1}, 1, 1, 2.7e-10, 0}}},
-     .bandwidth = 20e9, .cache_bandwidth = 60e9, .cache_bytes = 1572864, .gap = 0.4e-6, .convert = 14e9},
+     .bandwidth = 20e9, .cache_bandwidth = 60e9, .cache_bytes = 1572864, .gap = 0.4e-6, .convert = 10e9},
     {.name = "a100",
      .rate = {GPU(17e12, 230e12)},
      .bandwidth = 1.7e12, .cache_bandwidth = 4e12, .cache_bytes = 8388608, .gap = 2.5e-6, .convert = 4e12, .keeps_attention = true},

@@ -5,7 +5,7 @@
 
 Counts repeat exactly, whatever else the machine does, so they say what times say only on a quiet one. They bound overhead (launches, casts, copies), not time: a
 bf16 tile instruction multiplies as much as hundreds of others. Where the default multiplies in f32, because a tile would be mostly empty, it makes more instructions
-than list-pytorch in less time: so bounds stand with the models."""
+than list-pytorch in less time: so bounds stand with the models, for the dev build, whose own code is slower than a release's."""
 import os
 import subprocess
 import sys
@@ -16,7 +16,7 @@ ODD = "odd.mpg"
 # Name, file, options, most of f32, most of list-pytorch.
 MODELS = [("tiny, batch 4", "tiny.mpg", ["--batch", "4"], 1.02, 1.02),
           ("odd 7, batch 5", ODD, ["--const", "width=7", "--batch", "5"], 1.02, 1.02),
-          ("odd 33, batch 4", ODD, ["--const", "width=33", "--batch", "4"], 1.02, 1.2),
+          ("odd 33, batch 4", ODD, ["--const", "width=33", "--batch", "4"], 1.02, 1.3),
           ("odd 50, batch 3", ODD, ["--const", "width=50", "--batch", "3"], 1.02, 1.35),
           ("linear", "../examples/linear.mpg", [], 1.02, 1.02)]
 
