@@ -8,23 +8,7 @@
 
 void fe_locate(const mpc_model *m, mpc_span span, uint32_t *line, uint32_t *column) {
     *line = *column = 0;
-    if (!span.file) return;
-    if (span.file != m->file || !m->lines.count) {
-        mpc_sources_locate(mpc_context_sources(m->ctx), span.file, span.begin, line, column);
-        return;
-    }
-    size_t low = 0, high = m->lines.count;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (m->lines.data[middle] <= span.begin) low = middle;
-        else high = middle;
-    }
-    size_t length = 0;
-    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), m->file, &length);
-    *line = (uint32_t)low + 1;
-    *column = 1;
-    for (uint32_t i = m->lines.data[low]; i < span.begin && i < length; i++)
-        if (((unsigned char)text[i] & 0xc0) != 0x80) ++*column;
+    if (span.file) mpc_sources_locate(mpc_context_sources(m->ctx), span.file, span.begin, line, column);
 }
 
 bool fe_want_builder(fe_elab *e, const fe_ast *at) {

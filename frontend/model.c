@@ -159,15 +159,6 @@ static void warn_unused(mpc_model *m) {
 
 /* --- load --- */
 
-static void find_lines(mpc_model *m) {
-    size_t length = 0;
-    const char *text = mpc_sources_text(mpc_context_sources(m->ctx), m->file, &length);
-    bool ok = mpc_array_push(&m->lines, 0);
-    for (size_t i = 0; text && i < length && ok; i++)
-        if (text[i] == '\n') ok = mpc_array_push(&m->lines, (uint32_t)i + 1);
-    if (!ok) m->diag.no_memory = true;
-}
-
 static void read_sections(mpc_model *m) {
     fe_apply_const_overrides(m);
     read_statements(m);
@@ -198,7 +189,6 @@ mpc_model *mpc_model_load_using(mpc_context *ctx, uint32_t file, const mpc_other
                      .diag = {.ctx = ctx, .arena = arena},
                      .overrides = overrides,
                      .override_count = override_count};
-    find_lines(m);
     fe_load_files(m);
     if (!m->diag.errors && !m->diag.no_memory) read_sections(m);
     m->overrides = NULL;
@@ -227,7 +217,6 @@ void mpc_model_destroy(mpc_model *m) {
     mpc_array_free(&m->mappings);
     mpc_array_free(&m->metrics);
     mpc_array_free(&m->losses);
-    mpc_array_free(&m->lines);
     fe_diag_deinit(&m->diag);
     mpc_arena_destroy(m->arena);
     mpc_free(m);
