@@ -51,18 +51,12 @@ static fe_value unknown_callee(fe_elab *e, const fe_ast *callee) {
     const char *alias = fe_alias(callee->text);
     fe_suggestion s = fe_suggest(callee->text);
     for (size_t i = 0; fe_builtin_at(i); i++) fe_suggest_try(&s, fe_builtin_at(i)->name);
-    for (size_t i = 0; i < e->m->names.count; i++) {
-        const fe_name *n = &e->m->names.data[i];
-        if (n->is_block && fe_sees(e->m, callee, n)) fe_suggest_try(&s, mpc_sym_text(e->ctx, n->sym));
-    }
+    fe_suggest_names(e->m, callee, true, &s);
     const fe_builtin *fn = fe_find_builtin(alias ? alias : s.best ? s.best : "");
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E010", callee->span, "there is no op or block `%s`", callee->text);
-    const char *file = fe_declared_elsewhere(e->m, callee, true);
-    if (file)
-        fe_help(&r, "%s has such a block, but this file doesn't use it: add `%s` to the names of its `use`", file,
-                callee->text);
-    else if (fn) fe_help(&r, "did you mean %s(%s)?", fn->name, fe_signature(e, fn));
-    else if (s.best) fe_help(&r, "did you mean `%s`?", s.best);
+    bool helped = fe_help_elsewhere(e->m, callee, true, &r);
+    if (fn && !helped) fe_help(&r, "did you mean %s(%s)?", fn->name, fe_signature(e, fn));
+    else if (s.best && !helped) fe_help(&r, "did you mean `%s`?", s.best);
     fe_send(&r);
     return FE_POISONED;
 }

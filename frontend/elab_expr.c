@@ -287,6 +287,14 @@ static fe_value predefined(fe_elab *e, const fe_ast *at, bool *found) {
     return FE_POISONED;
 }
 
+static void help_name(fe_elab *e, const fe_ast *at, const char *near, fe_report *r) {
+    const char *alias = fe_alias(at->text);
+    if (fe_help_elsewhere(e->m, at, false, r)) return;
+    if (fe_is_module(at->text)) fe_help(r, "ops are called by their name alone: linear(x, 8), relu(x)");
+    else if (near || alias) fe_help(r, "did you mean `%s`?", alias ? alias : near);
+    else if (!e->frame || !e->frame->item) fe_help(r, "constants are declared at the top: const %s = ...", at->text);
+}
+
 static void unknown_name(fe_elab *e, const fe_ast *at) {
     const fe_builtin *fn = fe_find_builtin(at->text);
     if (fn || fe_find_block(e->m, at)) {
@@ -299,19 +307,9 @@ static void unknown_name(fe_elab *e, const fe_ast *at) {
     fe_suggestion s = fe_suggest(at->text);
     for (size_t i = 0; e->frame && i < e->frame->bindings.count; i++)
         fe_suggest_try(&s, mpc_sym_text(e->ctx, e->frame->bindings.data[i].sym));
-    for (size_t i = 0; i < e->m->names.count; i++) {
-        const fe_name *n = &e->m->names.data[i];
-        if (!n->is_block && fe_sees(e->m, at, n)) fe_suggest_try(&s, mpc_sym_text(e->ctx, n->sym));
-    }
+    fe_suggest_names(e->m, at, false, &s);
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E007", at->span, "there is no `%s` here", at->text);
-    const char *alias = fe_alias(at->text);
-    const char *file = fe_declared_elsewhere(e->m, at, false);
-    if (file)
-        fe_help(&r, "%s has such a constant, but this file doesn't use it: add `%s` to the names of its `use`", file,
-                at->text);
-    else if (fe_is_module(at->text)) fe_help(&r, "ops are called by their name alone: linear(x, 8), relu(x)");
-    else if (s.best || alias) fe_help(&r, "did you mean `%s`?", alias ? alias : s.best);
-    else if (!e->frame || !e->frame->item) fe_help(&r, "constants are declared at the top: const %s = ...", at->text);
+    help_name(e, at, s.best, &r);
     fe_send(&r);
 }
 

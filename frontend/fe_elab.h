@@ -311,4 +311,10 @@ void fe_suggest_try(fe_suggestion *s, const char *candidate);
 const char *fe_alias(const char *word);
 bool fe_is_module(const char *word); /* of Python, before a dot: here ops have none */
 
+/* --- use.c --- */
+/* The blocks or constants that the file sees where `at` stands. */
+void fe_suggest_names(const mpc_model *m, const fe_ast *at, bool is_block, fe_suggestion *s);
+/* Says which file of the model declares what `at` names but doesn't see; false: none does. */
+bool fe_help_elsewhere(const mpc_model *m, const fe_ast *at, bool is_block, fe_report *r);
+
 #endif

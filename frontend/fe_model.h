@@ -94,7 +94,6 @@ struct mpc_model {
     MPC_ARRAY(const fe_ast *) mappings;
     MPC_ARRAY(mpc_metric_info) metrics;
     MPC_ARRAY(const char *) losses;
-    MPC_ARRAY(uint32_t) lines; /* offsets of line starts */
     mpc_train_config config;
     const mpc_override *overrides;
     size_t override_count;
@@ -109,10 +108,6 @@ extern const size_t fe_std_count;
 /* What a name means where it is written: its file's declarations and what that file uses. */
 fe_const *fe_find_const(mpc_model *m, const fe_ast *name);
 fe_block *fe_find_block(mpc_model *m, const fe_ast *name);
-/* Is that name known in the file where `at` stands? Texts of the command line stand in the model's own. */
-bool fe_sees(const mpc_model *m, const fe_ast *at, const fe_name *name);
-/* Name of a file of the model that declares it where `name` doesn't see it; NULL: none does. */
-const char *fe_declared_elsewhere(const mpc_model *m, const fe_ast *name, bool is_block);
 fe_const *fe_const_named(const mpc_model *m, const char *name); /* seen by the model's own file */
 /* Parses the model's file and all that it uses, and declares what they hold (use.c). Errors are counted in m->diag. */
 void fe_load_files(mpc_model *m);

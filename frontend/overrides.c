@@ -59,10 +59,7 @@ static void set_const(mpc_model *m, const mpc_override *o) {
     }
     if (o->recalled) return;
     fe_suggestion s = fe_suggest(o->key);
-    for (size_t i = 0; i < m->names.count; i++) {
-        const fe_name *n = &m->names.data[i];
-        if (!n->is_block && n->file == m->file) fe_suggest_try(&s, mpc_sym_text(m->ctx, n->sym));
-    }
+    fe_suggest_names(m, m->item, false, &s);
     fe_report r = begin(m, o, "E302", text_of(m, "the file has no constant `@`", o->key, ""));
     if (s.best) fe_help(&r, "did you mean --const %s=%s?", s.best, o->value);
     fe_send(&r);

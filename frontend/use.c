@@ -21,7 +21,7 @@ static uint32_t scope_of(const mpc_model *m, uint32_t id) {
     return m->file;
 }
 
-bool fe_sees(const mpc_model *m, const fe_ast *at, const fe_name *name) {
+static bool sees(const mpc_model *m, const fe_ast *at, const fe_name *name) {
     return name->file == at->span.file || name->file == scope_of(m, at->span.file);
 }
 
@@ -36,7 +36,7 @@ static const fe_name *next_of(const mpc_model *m, const fe_name *n) {
 
 static const fe_name *find_name(const mpc_model *m, const fe_ast *at, bool is_block) {
     for (const fe_name *n = first_of(m, at->sym); n; n = next_of(m, n))
-        if (n->is_block == is_block && fe_sees(m, at, n)) return n;
+        if (n->is_block == is_block && sees(m, at, n)) return n;
     return NULL;
 }
 
@@ -65,11 +65,21 @@ static const fe_ast *item_of(const mpc_model *m, const fe_name *n) {
     return n->is_block ? m->blocks.data[n->index].item : m->consts.data[n->index].item;
 }
 
-const char *fe_declared_elsewhere(const mpc_model *m, const fe_ast *name, bool is_block) {
-    for (const fe_name *n = first_of(m, name->sym); n; n = next_of(m, n))
-        if (n->is_block == is_block && n->file != m->file && item_of(m, n)->span.file == n->file)
-            return mpc_sources_name(mpc_context_sources(m->ctx), n->file);
-    return NULL;
+void fe_suggest_names(const mpc_model *m, const fe_ast *at, bool is_block, fe_suggestion *s) {
+    for (size_t i = 0; i < m->names.count; i++) {
+        const fe_name *n = &m->names.data[i];
+        if (n->is_block == is_block && sees(m, at, n)) fe_suggest_try(s, mpc_sym_text(m->ctx, n->sym));
+    }
+}
+
+bool fe_help_elsewhere(const mpc_model *m, const fe_ast *at, bool is_block, fe_report *r) {
+    for (const fe_name *n = first_of(m, at->sym); n; n = next_of(m, n)) {
+        if (n->is_block != is_block || n->file == m->file || item_of(m, n)->span.file != n->file) continue;
+        fe_help(r, "%s has such a %s, but this file doesn't use it: add `%s` to the names of its `use`",
+                mpc_sources_name(mpc_context_sources(m->ctx), n->file), is_block ? "block" : "constant", at->text);
+        return true;
+    }
+    return false;
 }
 
 /* --- declarations of one file --- */
