@@ -15,17 +15,6 @@ typedef struct describer {
 
 enum { COLUMN = 40 }; /* where documents begin, beside what is short enough */
 
-/* The first token that doesn't end before `offset`. */
-static size_t token_at(const fe_text *t, uint32_t offset) {
-    size_t low = 0, high = t->tokens.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->tokens.data[middle].end <= offset) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
 static bool is_document(const fe_text *t, const fe_token *token) {
     return token->kind == FE_TOKEN_COMMENT && token->width >= 2 && t->text[token->begin + 1] == '#';
 }
@@ -40,7 +29,7 @@ static void add_document(const fe_text *t, const fe_token *token, mpc_str *out) 
 
 size_t fe_document_begin(const fe_text *t, const fe_ast *at) {
     const fe_token *tokens = t->tokens.data;
-    size_t above = token_at(t, at->span.begin);
+    size_t above = fe_token_at(t, at->span.begin);
     while (above > 0 && is_document(t, &tokens[above - 1]) && tokens[above].newlines == 1 &&
            (above == 1 || tokens[above - 1].newlines > 0))
         above--;
@@ -50,7 +39,7 @@ size_t fe_document_begin(const fe_text *t, const fe_ast *at) {
 /* Documents of an item above it, and the one behind token `last` (a comma or brace may stand between). */
 static void document(const fe_text *t, const fe_ast *at, size_t last, mpc_str *out) {
     const fe_token *tokens = t->tokens.data;
-    size_t first = token_at(t, at->span.begin);
+    size_t first = fe_token_at(t, at->span.begin);
     for (size_t i = fe_document_begin(t, at); i < first; i++) add_document(t, &tokens[i], out);
     size_t beside = last + 1;
     if (beside < t->tokens.count && tokens[beside].kind == ',') beside++;
@@ -59,7 +48,7 @@ static void document(const fe_text *t, const fe_ast *at, size_t last, mpc_str *o
 }
 
 void fe_document(const fe_text *t, const fe_ast *at, mpc_str *out) {
-    size_t first = token_at(t, at->span.begin), last = token_at(t, at->span.end - 1);
+    size_t first = fe_token_at(t, at->span.begin), last = fe_token_at(t, at->span.end - 1);
     bool has_body = at->kind == AST_BLOCK || at->kind == AST_MODEL;
     for (size_t i = first; has_body && i < t->tokens.count; i++) {
         if (t->tokens.data[i].kind != '{') continue;
@@ -71,7 +60,7 @@ void fe_document(const fe_text *t, const fe_ast *at, mpc_str *out) {
 
 /* A piece of the text on one line, without comments. */
 static void add_source(const fe_text *t, mpc_span span, mpc_str *out) {
-    for (size_t i = token_at(t, span.begin); i < t->tokens.count && t->tokens.data[i].begin < span.end; i++) {
+    for (size_t i = fe_token_at(t, span.begin); i < t->tokens.count && t->tokens.data[i].begin < span.end; i++) {
         const fe_token *token = &t->tokens.data[i];
         if (token->kind == FE_TOKEN_COMMENT) continue;
         const fe_token *before = token - 1;

@@ -35,8 +35,8 @@ typedef struct fmt_line { /* a statement, entry or item up to its `{`; a closing
 } fmt_line;
 
 typedef struct fmt {
-    const char *text;
-    MPC_ARRAY(fmt_token) tokens;
+    const fe_text *source;
+    MPC_ARRAY(fmt_token) tokens; /* one for each of the source's */
     MPC_ARRAY(fmt_line) lines;
     bool no_memory;
 } fmt;

@@ -99,3 +99,13 @@ bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *ou
 }
 
 void fe_text_free(fe_text *text) { mpc_array_free(&text->tokens); }
+
+size_t fe_token_at(const fe_text *t, uint32_t offset) {
+    size_t low = 0, high = t->tokens.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->tokens.data[middle].end <= offset) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}

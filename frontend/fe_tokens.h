@@ -33,6 +33,8 @@ typedef struct fe_text { /* a parsed file with its tokens */
  */
 bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *out);
 void fe_text_free(fe_text *text);
+/* The first token that ends behind `offset`; the count of tokens when there is none. */
+size_t fe_token_at(const fe_text *text, uint32_t offset);
 /* The `##` comments of an item, parameter or statement, as one line (documents.c). */
 void fe_document(const fe_text *text, const fe_ast *at, mpc_str *out);
 /* The first of those that stand above it, line by line; the first token of the item when there are none. */

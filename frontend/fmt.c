@@ -210,13 +210,8 @@ static void cut_lines(fmt *f) {
 /* --- what is written behind tokens --- */
 
 fmt_token *fmt_find_token(fmt *f, uint32_t begin) {
-    size_t low = 0, high = f->tokens.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (f->tokens.data[middle].t.begin < begin) low = middle + 1;
-        else high = middle;
-    }
-    return low < f->tokens.count && f->tokens.data[low].t.begin == begin ? &f->tokens.data[low] : NULL;
+    size_t at = fe_token_at(f->source, begin);
+    return at < f->tokens.count && f->tokens.data[at].t.begin == begin ? &f->tokens.data[at] : NULL;
 }
 
 void fmt_write_behind(fmt_token *t, const char *words) {
@@ -248,11 +243,12 @@ static void complete_units(fmt *f, const fe_list *items) {
 
 /* Number and unit are one token, which keeps one of the blanks between them. */
 static uint32_t written_width(const fmt *f, const fe_token *t) {
-    const char *text = f->text + t->begin;
+    const char *text = f->source->text + t->begin;
     return t->kind == MPG_QUANTITY ? t->width + 1 - (uint32_t)strspn(text + strcspn(text, " \t"), " \t") : t->width;
 }
 
-static bool layout(fmt *f, const fe_text *t, mpc_arena *labels, mpc_str *out) {
+static bool layout(fmt *f, mpc_arena *labels, mpc_str *out) {
+    const fe_text *t = f->source;
     for (size_t i = 0; i < t->tokens.count; i++) {
         fmt_token token = {.t = t->tokens.data[i], .width = written_width(f, &t->tokens.data[i])};
         if (!mpc_array_push(&f->tokens, token)) return false;
@@ -273,8 +269,8 @@ bool mpc_format_file(mpc_context *ctx, uint32_t file, bool label, mpc_str *out) 
     fe_text text = {0};
     bool ok = fe_text_read(ctx, arena, file, &text);
     if (ok) {
-        fmt f = {.text = text.text};
-        ok = layout(&f, &text, label ? arena : NULL, out) && !out->failed;
+        fmt f = {.source = &text};
+        ok = layout(&f, label ? arena : NULL, out) && !out->failed;
         mpc_array_free(&f.tokens);
         mpc_array_free(&f.lines);
         if (!ok) mpc_error(mpc_context_sink(ctx), "E901", "not enough memory to format this file");

@@ -49,7 +49,7 @@ static void end_row(printer *p, uint32_t comment) {
 }
 
 static void add_token(printer *p, const fmt_token *t) {
-    const char *text = p->f->text + t->t.begin;
+    const char *text = p->f->source->text + t->t.begin;
     uint32_t size = t->t.end - t->t.begin;
     p->column += t->width;
     if (t->t.kind != MPG_QUANTITY) mpc_str_append_n(&p->code, text, size);
@@ -181,7 +181,7 @@ static void write_row(const printer *p, size_t i, uint32_t column, mpc_str *out)
     if (r->comment != FMT_NONE) {
         const fe_token *c = &p->f->tokens.data[r->comment].t;
         mpc_str_printf(out, "%*s", (int)(column > r->width ? column - r->width : COMMENT_GAP), "");
-        mpc_str_append_n(out, p->f->text + c->begin, c->end - c->begin);
+        mpc_str_append_n(out, p->f->source->text + c->begin, c->end - c->begin);
     }
     mpc_str_append(out, "\n");
 }
