@@ -80,8 +80,7 @@ static void add_entry(const describer *d, const mpc_str *head, const mpc_str *ab
     d->out->failed = d->out->failed || head->failed || about->failed;
 }
 
-/* Head of a line: name, and what the file says of it. */
-static void add_head(const fe_text *t, const fe_ast *at, mpc_str *head) {
+void fe_head(const fe_text *t, const fe_ast *at, mpc_str *head) {
     mpc_str_append(head, at->text);
     if (at->kind == AST_CONST || at->kind == AST_OUTPUT) {
         mpc_str_append(head, " = ");
@@ -108,7 +107,7 @@ static void add_head(const fe_text *t, const fe_ast *at, mpc_str *head) {
 /* `also`: where the thing is mentioned again and may be documented, or NULL. */
 static void describe(const describer *d, const fe_ast *at, const fe_ast *also) {
     mpc_str head = {0}, about = {0};
-    if (at->text) add_head(d->text, at, &head);
+    if (at->text) fe_head(d->text, at, &head);
     else add_source(d->text, at->kid[0]->span, &head); /* an output without a name */
     fe_document(d->text, at, &about);
     if (also) fe_document(d->text, also, &about);

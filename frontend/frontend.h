@@ -137,7 +137,7 @@ typedef struct mpc_std_file {
 const mpc_std_file *mpc_std_at(size_t index); /* NULL at the end */
 const mpc_std_file *mpc_std_find(const char *name);
 
-typedef struct mpc_block_info {
+typedef struct mpc_block_info { /* lives for the visit */
     const char *name;
     const char *signature; /* "name(x: [n, c], width: int = 8)" */
     const char *document;  /* "": none */
