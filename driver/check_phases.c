@@ -144,11 +144,6 @@ static mpc_split other_split(const mpc_trainer *t) {
     return t->data[MPC_SPLIT_VALID] ? MPC_SPLIT_VALID : t->data[MPC_SPLIT_TEST] ? MPC_SPLIT_TEST : MPC_SPLIT_TRAIN;
 }
 
-static int64_t batch_of(const mpc_trainer *t, const mpc_dataset *d) {
-    int64_t rows = mpc_dataset_rows(d);
-    return rows < t->train->batch ? rows : t->train->batch;
-}
-
 /* The first rows of a split through a step. */
 static bool run_rows(mpc_trainer *t, mpc_step *step, const mpc_dataset *d) {
     for (int64_t i = 0; i < step->batch; i++) t->rows[i] = (uint32_t)i;
@@ -159,7 +154,7 @@ static bool evaluate_once(mpc_check *c) {
     mpc_trainer *t = c->trainer;
     mpc_split split = other_split(t);
     const mpc_dataset *d = t->data[split];
-    mpc_runner *r = mpc_runners_get(&t->runners, MPC_PHASE_EVAL, batch_of(t, d));
+    mpc_runner *r = mpc_runners_get(&t->runners, MPC_PHASE_EVAL, mpc_session_batch(c->session, d));
     if (!r || !run_rows(t, r->step, d)) return false;
     mpc_totals_clear(&t->evaluated);
     mpc_totals_add(&t->evaluated, &r->meter, r->step);
@@ -177,7 +172,7 @@ static bool predict_once(mpc_check *c) {
         return true;
     }
     mpc_dataset *d = t->data[t->data[MPC_SPLIT_TEST] ? MPC_SPLIT_TEST : other_split(t)];
-    mpc_step *step = mpc_step_create(c->session, MPC_PHASE_PREDICT, batch_of(t, d));
+    mpc_step *step = mpc_step_create(c->session, MPC_PHASE_PREDICT, mpc_session_batch(c->session, d));
     bool ok = step && mpc_step_bind(step, d) && run_rows(t, step, d);
     if (ok) {
         mpc_str_printf(&c->detail, "%" PRId64 " rows, outputs: %u", step->batch, step->exec->output_count);

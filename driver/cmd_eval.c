@@ -40,15 +40,14 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     if (!d) return false;
     mpc_session_learn_facts(s, d);
     if (!mpc_session_load_choices(s, s->cli->options->from) || !mpc_session_assign(s)) return false;
-    int64_t rows = mpc_dataset_rows(d);
-    mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, rows < s->train->batch ? rows : s->train->batch);
+    mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, mpc_session_batch(s, d));
     if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_checkpoint(s) || !mpc_step_bind(r->step, d))
         return false;
     if (!mpc_evaluate_split(runners, d, totals)) {
         if (runners->found.is) mpc_nonfinite_say(&runners->found, s->sink);
         return false;
     }
-    mpc_print_figures(s->cli, split, totals, rows);
+    mpc_print_figures(s->cli, split, totals, mpc_dataset_rows(d));
     return true;
 }
 

@@ -72,7 +72,7 @@ static bool predict_rows(mpc_session *s) {
     if (!d) return false;
     mpc_session_learn_facts(s, d);
     s->facts.known = false; /* columns of labels may be missing; binding checks those that are needed */
-    int64_t n = mpc_dataset_rows(d), batch = n < s->train->batch ? n : s->train->batch;
+    int64_t n = mpc_dataset_rows(d), batch = mpc_session_batch(s, d);
     mpc_step *step = load_model(s, batch);
     uint32_t *rows = mpc_alloc((size_t)batch * sizeof *rows);
     mpc_table_writer w = {0};

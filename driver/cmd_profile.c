@@ -100,8 +100,7 @@ static bool profile(mpc_session *s) {
     }
     mpc_session_learn_facts(s, d);
     if (!mpc_session_plan_length(s, d)) return false;
-    int64_t rows = mpc_dataset_rows(d), batch = s->train->batch < rows ? s->train->batch : rows;
-    mpc_step *step = mpc_step_create(s, MPC_PHASE_TRAIN, batch);
+    mpc_step *step = mpc_step_create(s, MPC_PHASE_TRAIN, mpc_session_batch(s, d));
     watch w = {.seen = mpc_observations_create()};
     if (!w.seen) mpc_error(s->sink, "E901", "out of memory");
     bool ok = step && w.seen && mpc_session_start_states(s, s->store) && mpc_standardize(s, s->store, d) &&

@@ -95,9 +95,8 @@ static void warn_if_far(const mpc_session *s, const outcome *o) {
 }
 
 static bool decide(mpc_session *s, mpc_dataset *d, mpc_dial *dial) {
-    int64_t rows = mpc_dataset_rows(d), batch = s->train->batch < rows ? s->train->batch : rows;
     s->dial = dial;
-    mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, batch, MPC_STAGE_DECIDED);
+    mpc_graph *g = mpc_session_graph(s, MPC_PHASE_TRAIN, mpc_session_batch(s, d), MPC_STAGE_DECIDED);
     s->dial = NULL;
     mpc_graph_destroy(g);
     return g != NULL;

@@ -11,11 +11,6 @@
 
 enum { MEASURED_STEPS = 2, STREAM = 8 };
 
-static int64_t batch_of(const mpc_session *s, const mpc_dataset *d) {
-    int64_t rows = mpc_dataset_rows(d);
-    return s->train->batch < rows ? s->train->batch : rows;
-}
-
 static void choose_rows(const mpc_session *s, const mpc_dataset *d, int64_t batch, int64_t index, uint32_t *out) {
     double rows = (double)mpc_dataset_rows(d);
     for (int64_t i = 0; i < batch; i++) {
@@ -85,7 +80,7 @@ bool mpc_loss_measure(const mpc_session *s, mpc_dataset *d, mpc_sensitivity *out
     mpc_session probe = mpc_session_beside(s, &config, mpc_assignment_create());
     probe.device = MPC_DEVICE_REF;
     probe.keep_composites = probe.each_gradient = true;
-    mpc_step *step = probe.assignment ? mpc_step_create(&probe, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
+    mpc_step *step = probe.assignment ? mpc_step_create(&probe, MPC_PHASE_TRAIN, mpc_session_batch(s, d)) : NULL;
     bool ok = step && mpc_session_start_states(s, probe.store) && mpc_standardize(s, probe.store, d) &&
               mpc_step_bind(step, d) && measure_steps(step, d, out);
     mpc_step_destroy(step);
@@ -124,7 +119,7 @@ typedef struct beside {
 static bool open_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *a, mpc_dataset *d,
                         beside *out) {
     out->session = mpc_session_beside(s, config, a);
-    out->step = a ? mpc_step_create(&out->session, MPC_PHASE_TRAIN, batch_of(s, d)) : NULL;
+    out->step = a ? mpc_step_create(&out->session, MPC_PHASE_TRAIN, mpc_session_batch(s, d)) : NULL;
     return out->step && mpc_session_start_states(s, out->session.store) && mpc_standardize(s, out->session.store, d) &&
            mpc_step_bind(out->step, d);
 }

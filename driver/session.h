@@ -87,6 +87,8 @@ void mpc_session_learn_facts(mpc_session *s, const mpc_dataset *d);
 bool mpc_session_try_facts(mpc_session *s);
 /* Rows that an epoch takes: all, or those that fill batches (last_batch = drop). */
 int64_t mpc_session_epoch_rows(const mpc_session *s, const mpc_dataset *train);
+/* Rows of a full step over a dataset: the batch, or all rows where there are fewer. */
+int64_t mpc_session_batch(const mpc_session *s, const mpc_dataset *d);
 /* Updates per epoch and in all, from the rows of the training split. */
 bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train);
 /* Rows of another file, read as the split's source says (text files share the training text's vocabulary). */

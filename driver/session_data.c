@@ -230,6 +230,11 @@ int64_t mpc_session_epoch_rows(const mpc_session *s, const mpc_dataset *train) {
     return s->train->drops_last ? rows - rows % s->train->batch : rows;
 }
 
+int64_t mpc_session_batch(const mpc_session *s, const mpc_dataset *d) {
+    int64_t rows = mpc_dataset_rows(d);
+    return rows < s->train->batch ? rows : s->train->batch;
+}
+
 bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
     const mpc_train_config *t = s->train;
     int64_t rows = mpc_session_epoch_rows(s, train), steps = (rows + t->batch - 1) / t->batch;

@@ -98,8 +98,7 @@ static bool make_sums(measure *m, mpc_arena *arena) {
 }
 
 static bool measure_all(mpc_session *probe, mpc_store *store, mpc_dataset *d, mpc_arena *arena) {
-    int64_t n = mpc_dataset_rows(d), batch = probe->train->batch < n ? probe->train->batch : n;
-    measure m = {.d = d, .step = mpc_step_create(probe, MPC_PHASE_MEASURE, batch)};
+    measure m = {.d = d, .step = mpc_step_create(probe, MPC_PHASE_MEASURE, mpc_session_batch(probe, d))};
     bool ok = m.step && mpc_step_bind(m.step, d);
     if (ok && !make_sums(&m, arena)) {
         mpc_error(probe->sink, "E901", "out of memory");

@@ -54,12 +54,11 @@ static bool choose_monitor(mpc_trainer *t) {
 
 bool mpc_trainer_prepare(mpc_trainer *t) {
     mpc_session *s = t->session;
-    int64_t rows = mpc_dataset_rows(t->data[MPC_SPLIT_TRAIN]);
     const char *resumed = s->cli->options->resume;
     if (resumed && !mpc_session_load_choices(s, resumed)) return false;
-    if (!mpc_loss_budget_apply(s, t->data[MPC_SPLIT_TRAIN], stderr)) return false;
-    mpc_runner *nominal =
-        mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, t->train->batch < rows ? t->train->batch : rows);
+    mpc_dataset *d = t->data[MPC_SPLIT_TRAIN];
+    if (!mpc_loss_budget_apply(s, d, stderr)) return false;
+    mpc_runner *nominal = mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, mpc_session_batch(s, d));
     if (!nominal || !mpc_profile_check(t)) return false;
     bool started = resumed ? mpc_store_init(s->store, s->train->seed) == MPC_OK : mpc_session_start_states(s, s->store);
     if (!started) return false;
