@@ -184,24 +184,30 @@ static bool predict_once(mpc_check *c) {
 
 /* ---- checkpoints ---- */
 
-static double bytes_of_checkpoint(const mpc_trainer *t) {
+static bool find_saved(const mpc_check *c, mpc_str *path) {
+    return mpc_find_checkpoint(c->trainer->folder.path.data, "last", path, c->session->sink);
+}
+
+static bool measure_checkpoint(const mpc_check *c, double *bytes) {
     static const char *const files[] = {"weights", "state"};
-    double bytes = 0;
-    for (size_t i = 0; i < 2; i++) {
-        mpc_str path = {0};
+    mpc_str folder = {0}, path = {0};
+    bool ok = find_saved(c, &folder);
+    *bytes = 0;
+    for (size_t i = 0; ok && i < 2; i++) {
         struct stat st;
-        mpc_str_printf(&path, "%s/step-%08" PRIu64 "/%s.safetensors", t->folder.checkpoints.data, t->cursor.step,
-                       files[i]);
-        if (!path.failed && stat(path.data, &st) == 0) bytes += (double)st.st_size;
-        mpc_str_free(&path);
+        mpc_str_clear(&path);
+        mpc_str_printf(&path, "%s/%s.safetensors", folder.data, files[i]);
+        if (!path.failed && stat(path.data, &st) == 0) *bytes += (double)st.st_size;
     }
-    return bytes;
+    mpc_str_free(&folder);
+    mpc_str_free(&path);
+    return ok;
 }
 
 static bool save(mpc_check *c) {
     char size[32];
-    if (!mpc_trainer_save(c->trainer, false)) return false;
-    double bytes = bytes_of_checkpoint(c->trainer);
+    double bytes;
+    if (!mpc_trainer_save(c->trainer, false) || !measure_checkpoint(c, &bytes)) return false;
     mpc_bytes_text(bytes, size);
     mpc_str_printf(&c->detail, "a checkpoint takes %s", size);
     fact(c, "checkpoint_bytes", json_integer((json_int_t)bytes));
@@ -241,13 +247,11 @@ static void overwrite_states(mpc_store *store) {
 }
 
 static bool load(mpc_check *c) {
-    mpc_trainer *t = c->trainer;
     mpc_store *store = c->session->store;
     mpc_cursor cursor = {0};
     mpc_str path = {0};
-    mpc_str_printf(&path, "%s/step-%08" PRIu64, t->folder.checkpoints.data, t->cursor.step);
-    bool ok = path.failed ? out_of_memory(c)
-                          : mpc_checkpoint_load(path.data, store, MPC_LOAD_ALL, &cursor, c->session->sink) == MPC_OK;
+    bool ok = find_saved(c, &path) &&
+              mpc_checkpoint_load(path.data, store, MPC_LOAD_ALL, &cursor, c->session->sink) == MPC_OK;
     mpc_free((void *)(uintptr_t)cursor.extra);
     mpc_str_free(&path);
     return ok && mpc_store_to_host(store) == MPC_OK;
