@@ -60,27 +60,15 @@ void mpc_trim_slashes(mpc_str *path) {
     while (path->length > 1 && path->data[path->length - 1] == '/') path->data[--path->length] = '\0';
 }
 
-/* Files in the folder `used` of a run; what isn't a file stays. */
-static void remove_used(const char *path) {
-    mpc_str name = {0};
-    mpc_str_printf(&name, "%s/used", path);
-    DIR *d = name.failed ? NULL : opendir(name.data);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-        mpc_str_clear(&name);
-        mpc_str_printf(&name, "%s/used/%s", path, e->d_name);
-        if (!name.failed) unlink(name.data);
-    }
-    if (d) closedir(d);
-    mpc_str_free(&name);
-}
-
 static bool remove_run(const char *path, const mpc_sink *sink) {
     static const char *const files[] = {"model.mpg",        "resolved.mpg",    "run.json",     "assignment.txt",
                                         "profile.json",     "log.jsonl",       "metrics.json", "choices.txt",
                                         "checkpoints/best", "checkpoints/last"};
     mpc_str name = {0};
     bool ok = true;
-    remove_used(path);
+    mpc_str_printf(&name, "%s/used", path);
+    if (!name.failed) mpc_folder_remove(name.data, NULL); /* folders that others put there stay */
+    mpc_str_clear(&name);
     mpc_str_printf(&name, "%s/checkpoints", path);
     if (!name.failed && access(name.data, F_OK) == 0) ok = mpc_checkpoint_prune(name.data, 0, NULL, sink) == MPC_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
