@@ -8,6 +8,7 @@
 #include "driver/explain_value.h"
 #include "driver/summary.h"
 #include "passes/precision/cost.h"
+#include "passes/precision/precision.h"
 
 static bool out_of_memory(const mpc_summary *s) {
     mpc_error(s->session->sink, "E901", "out of memory");
@@ -109,10 +110,6 @@ static double products_of(const mpc_graph *decided, mpc_node_id id) {
     return z.batch * z.extent[0] * z.extent[1] * z.extent[2];
 }
 
-static bool is_parameter(const mpc_graph *g, const mpc_node *n) {
-    return n->op == MPC_OP_state && strcmp(mpc_attr_str(g, n, "role"), "param") == 0;
-}
-
 /* Inside a layer of several ops they are called after themselves. */
 static bool is_named_after_op(const mpc_graph *g, mpc_node_id id) {
     const char *name = mpc_value_name(g, g->nodes[id].result_begin), *dot = strrchr(name, '.');
@@ -128,7 +125,7 @@ static uint32_t layer_beside(mpc_summary *s, mpc_node_id id) {
     const char *name = mpc_value_name(g, n->result_begin);
     for (uint32_t i = 0; i < n->operand_count && is_named_after_op(g, id); i++) {
         const mpc_node *state = mpc_producer(g, mpc_operand(g, n, i));
-        uint32_t row = state && is_parameter(g, state) ? owner_of(s, mpc_attr_str(g, state, "name")) : MPC_NONE;
+        uint32_t row = mpc_is_param_state(g, state) ? owner_of(s, mpc_attr_str(g, state, "name")) : MPC_NONE;
         size_t length = row == MPC_NONE ? 0 : strlen(s->rows.data[row].path);
         bool around = length > 0 && strncmp(name, s->rows.data[row].path, length) == 0 && name[length] == '.';
         if (length > 0 && !around) return row;
@@ -166,7 +163,7 @@ static bool list_rows(mpc_summary *s) {
     const mpc_graph *g = s->parsed;
     bool ok = name_nodes(s->planned, s->decided);
     for (mpc_node_id i = 0; ok && i < g->node_count; i++)
-        ok = is_parameter(g, &g->nodes[i]) ? add_parameter(s, i) : add_op(s, i);
+        ok = mpc_is_param_state(g, &g->nodes[i]) ? add_parameter(s, i) : add_op(s, i);
     for (mpc_node_id i = 0; i < s->decided->node_count; i++) s->step += products_of(s->decided, i);
     return ok || out_of_memory(s);
 }
@@ -179,7 +176,7 @@ static void take_reader(mpc_summary *s, mpc_node_id reader) {
     const mpc_node *n = &g->nodes[reader];
     for (uint32_t i = 0; i < n->operand_count; i++) {
         const mpc_node *state = mpc_producer(g, mpc_operand(g, n, i));
-        if (!state || !is_parameter(g, state)) continue;
+        if (!mpc_is_param_state(g, state)) continue;
         uint32_t row = owner_of(s, mpc_attr_str(g, state, "name"));
         if (row == MPC_NONE || s->rows.data[row].node != MPC_NONE || s->rows.data[row].first_child != MPC_NONE)
             continue;
