@@ -43,6 +43,8 @@ typedef struct fmt {
 
 /* The token that begins there, or NULL. */
 fmt_token *fmt_find_token(fmt *f, uint32_t begin);
+/* Of a number with its unit: how long the number is, and where the unit begins. */
+void fmt_split_quantity(const char *text, uint32_t *digits, uint32_t *unit);
 /* `words` stand behind the token, though not in the text; they live as long as the layout. */
 void fmt_write_behind(fmt_token *t, const char *words);
 /* Labels for calls that a number tells apart (fmt_name.c); their texts live in the arena. false: out of memory. */

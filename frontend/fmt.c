@@ -214,6 +214,11 @@ fmt_token *fmt_find_token(fmt *f, uint32_t begin) {
     return at < f->tokens.count && f->tokens.data[at].t.begin == begin ? &f->tokens.data[at] : NULL;
 }
 
+void fmt_split_quantity(const char *text, uint32_t *digits, uint32_t *unit) {
+    *digits = (uint32_t)strcspn(text, " \t");
+    *unit = *digits + (uint32_t)strspn(text + *digits, " \t");
+}
+
 void fmt_write_behind(fmt_token *t, const char *words) {
     t->added = words;
     t->width += (uint32_t)strlen(words);
@@ -243,8 +248,10 @@ static void complete_units(fmt *f, const fe_list *items) {
 
 /* Number and unit are one token, which keeps one of the blanks between them. */
 static uint32_t written_width(const fmt *f, const fe_token *t) {
-    const char *text = f->source->text + t->begin;
-    return t->kind == MPG_QUANTITY ? t->width + 1 - (uint32_t)strspn(text + strcspn(text, " \t"), " \t") : t->width;
+    if (t->kind != MPG_QUANTITY) return t->width;
+    uint32_t digits, unit;
+    fmt_split_quantity(f->source->text + t->begin, &digits, &unit);
+    return t->width + 1 - (unit - digits);
 }
 
 static bool layout(fmt *f, mpc_arena *labels, mpc_str *out) {

@@ -54,10 +54,11 @@ static void add_token(printer *p, const fmt_token *t) {
     p->column += t->width;
     if (t->t.kind != MPG_QUANTITY) mpc_str_append_n(&p->code, text, size);
     else { /* number and unit, whatever stood between them */
-        uint32_t digits = (uint32_t)strcspn(text, " \t"), word = digits + (uint32_t)strspn(text + digits, " \t");
+        uint32_t digits, unit;
+        fmt_split_quantity(text, &digits, &unit);
         mpc_str_append_n(&p->code, text, digits);
         mpc_str_append(&p->code, " ");
-        mpc_str_append_n(&p->code, text + word, size - word);
+        mpc_str_append_n(&p->code, text + unit, size - unit);
     }
     if (t->added) mpc_str_append(&p->code, t->added);
 }
