@@ -16,7 +16,9 @@ const fe_train_key *fe_train_key_at(size_t i);
 const fe_train_key *fe_find_train_key(const char *name);
 /* The setting of a key, made from its default when the file has none. NULL when out of memory. */
 fe_setting *fe_train_setting(mpc_model *m, const fe_train_key *k);
-/* After overrides: all keys into m->config. */
+/* A key's setting into m->config. */
+void fe_store_train_key(mpc_model *m, const fe_train_key *k);
+/* After overrides: all keys. */
 void fe_complete_train(mpc_model *m);
 /* Help for a key that train doesn't have. */
 void fe_explain_key(fe_report *r, const char *key, const char *value, bool command);

@@ -75,13 +75,6 @@ static bool is_level(const fe_ast *word) {
            word->text[1] <= '3';
 }
 
-/* Whether there are masters depends on the level, which was not known when `train` was read. */
-static void decide_masters(mpc_model *m) {
-    const fe_train_key *k = fe_find_train_key("weights");
-    fe_setting *s = fe_train_setting(m, k);
-    if (s) k->store(m, k, s, (char *)&m->config + k->offset);
-}
-
 static void set_level(mpc_model *m, const fe_ast *word, mpc_span span, const char *command) {
     if (!is_level(word)) {
         fe_error(&m->diag, "E052", word->span,
@@ -104,7 +97,8 @@ static void set_level(mpc_model *m, const fe_ast *word, mpc_span span, const cha
                       .origin = command ? FE_FROM_COMMAND : FE_FROM_FILE,
                       .command = command};
     m->config.solver = word->text;
-    decide_masters(m);
+    /* whether there are masters depends on the level, which was not known when `train` was read */
+    fe_store_train_key(m, fe_find_train_key("weights"));
 }
 
 /* --- lines --- */

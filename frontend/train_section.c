@@ -306,10 +306,11 @@ fe_setting *fe_train_setting(mpc_model *m, const fe_train_key *k) {
     return &m->train.data[m->train.count - 1];
 }
 
+void fe_store_train_key(mpc_model *m, const fe_train_key *k) {
+    fe_setting *s = fe_train_setting(m, k);
+    if (s) k->store(m, k, s, (char *)&m->config + k->offset);
+}
+
 void fe_complete_train(mpc_model *m) {
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const fe_train_key *k = &keys[i];
-        fe_setting *s = fe_train_setting(m, k);
-        if (s) k->store(m, k, s, (char *)&m->config + k->offset);
-    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) fe_store_train_key(m, &keys[i]);
 }
