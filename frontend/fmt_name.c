@@ -26,21 +26,13 @@ static void add_label(namer *n, const fe_ast *call) {
     fmt_write_behind(close, words);
 }
 
-static void name_expression(namer *n, const fe_ast *e) {
-    if (!e) return;
-    for (int i = 0; i < 3; i++) name_expression(n, e->kid[i]);
-    for (const fe_ast *k = e->list.first; k; k = k->next) name_expression(n, k);
-    bool numbered = e->kind == AST_CALL && !e->text && e->siblings && e->site;
-    if (numbered && may_have_parameters(e->kid[0]->text)) add_label(n, e);
-}
-
-static void name_body(namer *n, const fe_list *body) {
-    for (const fe_ast *s = body->first; s; s = s->next) {
-        for (int i = 0; i < 3; i++) name_expression(n, s->kid[i]);
-        if (s->kind == AST_REPEAT || s->kind == AST_REGION || s->kind == AST_IF) name_body(n, &s->list);
-        for (const fe_ast *k = s->kind == AST_RETURN ? s->list.first : NULL; k; k = k->next) name_expression(n, k);
-        if (s->kind == AST_IF) name_body(n, &s->other);
-    }
+static void name_calls(namer *n, const fe_ast *at) {
+    if (!at) return;
+    for (int i = 0; i < 3; i++) name_calls(n, at->kid[i]);
+    for (const fe_ast *k = at->list.first; k; k = k->next) name_calls(n, k);
+    for (const fe_ast *k = at->other.first; k; k = k->next) name_calls(n, k);
+    bool numbered = at->kind == AST_CALL && !at->text && at->siblings && at->site;
+    if (numbered && may_have_parameters(at->kid[0]->text)) add_label(n, at);
 }
 
 bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items) {
@@ -48,7 +40,7 @@ bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items) {
     for (fe_ast *i = items->first; i; i = i->next) {
         if (i->kind != AST_BLOCK && i->kind != AST_MODEL) continue;
         if (!fe_name_sites(arena, &i->list, &i->other)) return false;
-        name_body(&n, &i->other);
+        name_calls(&n, i);
     }
     return !n.failed;
 }
