@@ -39,7 +39,7 @@ static bool evaluate(mpc_session *s, mpc_runners *runners, mpc_totals *totals) {
     mpc_dataset *d = mpc_session_split(s, split, &missing);
     if (!d) return false;
     mpc_session_learn_facts(s, d);
-    if (!mpc_session_load_choices(s, s->cli->options->from) || !mpc_session_assign(s)) return false;
+    if (!mpc_session_load_choices(s) || !mpc_session_assign(s)) return false;
     mpc_runner *r = mpc_runners_get(runners, MPC_PHASE_EVAL, mpc_session_batch(s, d));
     if (!r || mpc_store_init(s->store, s->train->seed) != MPC_OK || !load_checkpoint(s) || !mpc_step_bind(r->step, d))
         return false;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "driver/run_recall.h"
 #include "passes/precision/cost.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/file_sync.h"
@@ -128,17 +127,6 @@ bool mpc_loss_budget_apply(mpc_session *s, mpc_dataset *d, FILE *to) {
 
 /* ---- runs that kept a budget ---- */
 
-/* 0: none. */
-static double budget_of_run(const char *folder) {
-    mpc_str path = {0};
-    mpc_str_printf(&path, "%srun.json", folder);
-    json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
-    double budget = json_number_value(json_object_get(run, "loss_budget"));
-    json_decref(run);
-    mpc_str_free(&path);
-    return budget;
-}
-
 static bool changes_precision(const mpc_options *o) {
     for (size_t i = 0; i < o->changes.count; i++)
         if (strncmp(o->changes.data[i], "precision=", 10) == 0) return true;
@@ -159,11 +147,7 @@ static bool read_assignment(mpc_session *s, const char *folder) {
 
 bool mpc_loss_budget_recall(mpc_session *s) {
     const mpc_options *o = s->cli->options;
-    const char *from = o->from ? o->from : o->resume;
-    mpc_str folder = {0};
-    bool ok = true;
-    if (from && !changes_precision(o) && mpc_run_find(from, &folder)) s->loss_budget = budget_of_run(mpc_str_cstr(&folder));
-    if (s->loss_budget > 0) ok = read_assignment(s, folder.data);
-    mpc_str_free(&folder);
-    return ok;
+    bool goes_on = (o->from || o->resume) && !changes_precision(o);
+    if (goes_on) s->loss_budget = json_number_value(json_object_get(s->run, "loss_budget"));
+    return !(s->loss_budget > 0) || read_assignment(s, s->run_folder.data);
 }

@@ -1,6 +1,5 @@
 /* choices.txt of a run: which GEMM algorithms were the fastest when it began. Another algorithm gives other bits, so
  * whoever goes on with a run, or wants its own figures again, takes the same ones. */
-#include "driver/run_recall.h"
 #include "driver/session.h"
 #include "runtime/choices.h"
 
@@ -9,13 +8,11 @@ static bool no_memory(const mpc_session *s) {
     return false;
 }
 
-bool mpc_session_load_choices(mpc_session *s, const char *from) {
+bool mpc_session_load_choices(mpc_session *s) {
     mpc_str path = {0};
-    if (!s->exec_options.choices || !mpc_run_find(from, &path)) {
-        mpc_str_free(&path);
+    if (!s->exec_options.choices || s->run_folder.length == 0)
         return true; /* a checkpoint without its run: everything is timed anew */
-    }
-    mpc_str_append(&path, "choices.txt");
+    mpc_str_printf(&path, "%schoices.txt", s->run_folder.data);
     bool ok = path.failed ? no_memory(s) : mpc_choices_load(s->exec_options.choices, path.data, s->sink) == MPC_OK;
     mpc_str_free(&path);
     return ok;

@@ -39,7 +39,7 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s);
  * some can't (E376). */
 bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s);
 /* Says what --change has changed, and what becomes of the learning rate after `applied` updates. */
-void mpc_run_folder_note_changes(const mpc_run_folder *f, mpc_session *s, const mpc_cursor *at, double applied);
+void mpc_run_note_changes(const mpc_session *s, const mpc_cursor *at, double applied);
 /* Compares the session's assignment, which its first step has made, with the run's assignment.txt (E358). */
 bool mpc_run_folder_check_assignment(const mpc_run_folder *f, mpc_session *s);
 

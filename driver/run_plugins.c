@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "driver/run_recall.h"
 #include "passes/plugins.h"
 #include "runtime/data/dataset_impl.h"
 
@@ -126,16 +125,11 @@ static bool take_passes(mpc_session *s, const json_t *remembered) {
 }
 
 bool mpc_run_load_plugins(mpc_session *s) {
-    mpc_str folder = {0};
-    json_t *run = mpc_run_read(s->cli->options, &folder);
-    const json_t *rows = json_object_get(run, "plugins");
+    const json_t *rows = json_object_get(s->run, "plugins");
     bool ok = true;
     for (size_t i = 0; ok && i < json_array_size(rows); i++)
-        ok = load_remembered(s, mpc_str_cstr(&folder), json_array_get(rows, i));
-    ok = ok && load_given(s, rows) && take_passes(s, json_object_get(run, "added_passes"));
-    json_decref(run);
-    mpc_str_free(&folder);
-    return ok;
+        ok = load_remembered(s, mpc_str_cstr(&s->run_folder), json_array_get(rows, i));
+    return ok && load_given(s, rows) && take_passes(s, json_object_get(s->run, "added_passes"));
 }
 
 /* Two plugins of one file name: only the first has a copy. */

@@ -26,7 +26,9 @@ static bool has_run(const char *folder, size_t length, const char *up, mpc_str *
     return !out->failed;
 }
 
-bool mpc_run_find(const char *from, mpc_str *folder) {
+/* The folder of the run that `from` names, with a slash at its end: `from` is it, its checkpoints, or a checkpoint or
+ * pointer among these. false, with nothing in `folder`: there is no run.json. */
+static bool find_run(const char *from, mpc_str *folder) {
     size_t length = strlen(from);
     if (length > 1 && from[length - 1] == '/') length--;
     if (has_run(from, length, "", folder) || has_run(from, length, "../", folder) ||
@@ -37,7 +39,10 @@ bool mpc_run_find(const char *from, mpc_str *folder) {
 }
 
 static json_t *read_from(const char *from, mpc_str *folder) {
-    if (!mpc_run_find(from, folder)) return NULL;
+    if (!find_run(from, folder)) {
+        mpc_str_clear(folder);
+        return NULL;
+    }
     mpc_str path = {0};
     mpc_str_printf(&path, "%srun.json", folder->data);
     json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
@@ -45,29 +50,28 @@ static json_t *read_from(const char *from, mpc_str *folder) {
     return run;
 }
 
-static json_t *read_run(const char *from) {
-    mpc_str folder = {0};
-    json_t *run = read_from(from, &folder);
-    mpc_str_free(&folder);
-    return run;
-}
-
-bool mpc_run_is_completed(const char *file) { return strcmp(mpc_path_name(file), "resolved.mpg") == 0; }
+static bool is_completed(const char *file) { return strcmp(mpc_path_name(file), "resolved.mpg") == 0; }
 
 /* The model file in the folder of a run: model.mpg as it was, or completed. */
 static bool lies_in_run(const char *file) {
-    return mpc_run_is_completed(file) || strcmp(mpc_path_name(file), "model.mpg") == 0;
+    return is_completed(file) || strcmp(mpc_path_name(file), "model.mpg") == 0;
 }
 
-json_t *mpc_run_read(const mpc_options *o, mpc_str *folder) {
+void mpc_run_read(mpc_session *s) {
+    const mpc_options *o = s->cli->options;
     const char *from = o->from ? o->from : o->resume, *slash = strrchr(o->file, '/');
-    if (from) return read_from(from, folder);
-    if (!lies_in_run(o->file)) return NULL;
-    mpc_str dir = {0};
-    mpc_str_append_n(&dir, slash ? o->file : ".", slash ? (size_t)(slash - o->file) : 1);
-    json_t *run = dir.failed ? NULL : read_from(mpc_str_cstr(&dir), folder);
-    mpc_str_free(&dir);
-    return run;
+    mpc_str folder = {0};
+    if (!from && lies_in_run(o->file)) {
+        mpc_str_append_n(&folder, slash ? o->file : ".", slash ? (size_t)(slash - o->file) : 1);
+        from = folder.failed ? NULL : folder.data;
+    }
+    if (from) s->run = read_from(from, &s->run_folder);
+    mpc_str_free(&folder);
+}
+
+const json_t *mpc_run_of_weights(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    return (o->from || o->resume) && !is_completed(o->file) ? s->run : NULL;
 }
 
 static bool is_given(const mpc_override_list *own, const mpc_override *o) {
@@ -101,9 +105,7 @@ static bool recall(mpc_session *s, const json_t *texts, mpc_override_list *list)
 }
 
 bool mpc_run_recall_overrides(mpc_session *s) {
-    const mpc_options *o = s->cli->options;
-    const char *from = o->from ? o->from : o->resume;
-    json_t *run = from && !mpc_run_is_completed(o->file) ? read_run(from) : NULL;
+    const json_t *run = mpc_run_of_weights(s);
     mpc_override_list list = {.owned = s->overrides.owned};
     bool ok = !run || recall(s, json_object_get(run, "overrides"), &list);
     if (ok && run) {
@@ -112,7 +114,6 @@ bool mpc_run_recall_overrides(mpc_session *s) {
     } else {
         mpc_array_free(&list);
     }
-    json_decref(run);
     return ok;
 }
 
@@ -154,10 +155,9 @@ static bool compare_field(const mpc_step *step, const json_t *before, const mpc_
 }
 
 void mpc_run_compare_columns(const mpc_step *step, const mpc_dataset *d, const char *path) {
-    const mpc_options *o = step->session->cli->options;
-    json_t *run = mpc_dataset_column_names(d) && o->from ? read_run(o->from) : NULL;
-    const json_t *before = run ? json_object_get(run, "columns") : NULL;
+    const mpc_session *s = step->session;
+    bool named = mpc_dataset_column_names(d) && s->cli->options->from;
+    const json_t *before = named ? json_object_get(s->run, "columns") : NULL;
     for (uint32_t i = 0; before && i < step->field_count; i++)
         if (!compare_field(step, before, d, path, &step->fields[i])) break;
-    json_decref(run);
 }

@@ -262,12 +262,9 @@ bool mpc_run_folder_check_settings(const mpc_run_folder *f, mpc_session *s) {
     return ok;
 }
 
-void mpc_run_folder_note_changes(const mpc_run_folder *f, mpc_session *s, const mpc_cursor *at, double applied) {
-    json_t *run = read_run(f, s), *now = mpc_settings_json(s->train);
-    if (run) {
-        note_changes(s, json_object_get(run, "settings"), now, at, applied);
-        note_device(s, run);
-    }
+void mpc_run_note_changes(const mpc_session *s, const mpc_cursor *at, double applied) {
+    json_t *now = mpc_settings_json(s->train);
+    note_changes(s, json_object_get(s->run, "settings"), now, at, applied);
+    note_device(s, s->run);
     json_decref(now);
-    json_decref(run);
 }

@@ -2,6 +2,7 @@
  * closed. */
 #include "driver/session.h"
 
+#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -74,6 +75,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
     }
+    mpc_run_read(s);
     if (!mpc_run_recall_overrides(s)) {
         mpc_error(s->sink, "E901", "out of memory");
         return false;
@@ -121,6 +123,8 @@ void mpc_session_close(mpc_session *s) {
     mpc_array_free(&s->plugins);
     mpc_array_free(&s->added_passes);
     mpc_overrides_free(&s->overrides);
+    json_decref(s->run);
+    mpc_str_free(&s->run_folder);
     mpc_choices_destroy(s->exec_options.choices);
 }
 

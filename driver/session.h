@@ -56,6 +56,8 @@ typedef struct mpc_session {
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     bool each_gradient;   /* training graphs have the gradient of every value as an output */
     mpc_override_list overrides;
+    struct json_t *run; /* run.json of the run that the command goes on with (run_recall.h); NULL: none */
+    mpc_str run_folder; /* its folder, with a slash at its end */
     MPC_ARRAY(mpc_session_plugin) plugins;
     bool plugins_changed;       /* since the run that is gone on with was made */
     mpc_text_list added_passes; /* --add-pass, of the command line or the run */
@@ -71,8 +73,8 @@ mpc_session mpc_session_beside(const mpc_session *s, const mpc_train_config *con
 bool mpc_session_load_observed(mpc_session *s);
 
 /* ---- what was chosen by timing (run_choices.c); nothing to do but on `cuda` ---- */
-/* Takes the choices of the run that `from` names, before the first step is made. */
-bool mpc_session_load_choices(mpc_session *s, const char *from);
+/* Takes the choices of the run that is gone on with, before the first step is made. */
+bool mpc_session_load_choices(mpc_session *s);
 /* Writes choices.txt into the folder of a run when there are new ones. */
 bool mpc_session_save_choices(mpc_session *s, const char *folder);
 

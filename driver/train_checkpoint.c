@@ -124,7 +124,7 @@ bool mpc_trainer_resume(mpc_trainer *t) {
     int32_t count = 0;
     if (skipped && skipped->bytes == sizeof count) memcpy(&count, skipped->data, sizeof count);
     t->skipped = count;
-    mpc_run_folder_note_changes(&t->folder, t->session, &t->cursor, (double)t->cursor.step - t->skipped);
+    mpc_run_note_changes(t->session, &t->cursor, (double)t->cursor.step - t->skipped);
     bool as_before = t->session->cli->options->changes.count == 0;
     if (as_before && !mpc_run_folder_check_assignment(&t->folder, t->session)) return false;
     return mend_pointers(t);

@@ -154,9 +154,7 @@ static const char *hash_of_run(const json_t *used, const char *copy) {
 }
 
 void mpc_compare_used_files(const mpc_session *s) {
-    const mpc_options *o = s->cli->options;
-    mpc_str folder = {0};
-    json_t *run = !mpc_run_is_completed(o->file) && (o->from || o->resume) ? mpc_run_read(o, &folder) : NULL;
+    const json_t *run = mpc_run_of_weights(s);
     for (size_t i = 0; run && i < mpc_model_used_count(s->model); i++) {
         uint32_t id = mpc_model_used_file(s->model, i);
         char hash[17];
@@ -165,8 +163,6 @@ void mpc_compare_used_files(const mpc_session *s) {
         if (before && strcmp(before, hash) != 0)
             mpc_warn(s->sink, "W174", (mpc_span){0},
                      "%s has changed since the run was made; %sresolved.mpg uses what it was then",
-                     mpc_sources_name(s->sources, id), mpc_str_cstr(&folder));
+                     mpc_sources_name(s->sources, id), mpc_str_cstr(&s->run_folder));
     }
-    mpc_str_free(&folder);
-    json_decref(run);
 }
