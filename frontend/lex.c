@@ -100,7 +100,7 @@ int fe_lex_number(fe_parser *p, const char *text, uint32_t length, const mpc_spa
     return p->no_memory ? MPG_MPG_error : MPG_NUMBER;
 }
 
-static bool is_unit(const char *text, uint32_t length) {
+bool fe_lex_is_unit(const char *text, size_t length) {
     static const char *const units[] = {"step", "steps", "epoch", "epochs", "min", "minute", "minutes", "x"};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strlen(units[i]) == length && memcmp(units[i], text, length) == 0) return true;
@@ -111,7 +111,7 @@ uint32_t fe_lex_quantity(fe_parser *p, const char *text, uint32_t length, const 
     uint32_t digits = 0, word;
     while (text[digits] != ' ' && text[digits] != '\t') digits++;
     for (word = digits; text[word] == ' ' || text[word] == '\t';) word++;
-    if (!is_unit(text + word, length - word)) return digits;
+    if (!fe_lex_is_unit(text + word, length - word)) return digits;
     if (fe_lex_number(p, text, digits, loc, node, fe_lex_is_float(text, digits)) != MPG_NUMBER) return length;
     (*node)->kind = AST_QUANTITY;
     set_text(p, *node, text + word, length - word);

@@ -12,6 +12,7 @@ int fe_lex_unexpected(fe_parser *p, unsigned char byte);
 int fe_lex_keyword(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, int token);
 int fe_lex_number(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node, bool is_float);
 bool fe_lex_is_float(const char *text, uint32_t length);
+bool fe_lex_is_unit(const char *text, size_t length);
 /* Number and word: length of the token, which is the number's alone when the word is no unit. */
 uint32_t fe_lex_quantity(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);
 int fe_lex_string(fe_parser *p, const char *text, uint32_t length, const mpc_span *loc, fe_ast **node);

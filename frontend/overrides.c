@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/fe_train.h"
+#include "frontend/lex.h"
 
 const char *fe_override_title(mpc_model *m, const mpc_override *o) {
     const char *text = mpc_arena_printf(m->arena, "--%s %s=%s", o->is_const ? "const" : "set", o->key, o->value);
@@ -32,13 +33,9 @@ static const char *text_of(mpc_model *m, const char *format, const char *a, cons
 /* "10x" and "20epochs" get the blank that the grammar wants. */
 static const char *spaced(mpc_model *m, const char *value) {
     size_t n = strspn(value, "0123456789.");
-    static const char *const units[] = {"x", "step", "steps", "epoch", "epochs", "min", "minute", "minutes"};
-    for (size_t i = 0; n && i < sizeof units / sizeof *units; i++)
-        if (strcmp(value + n, units[i]) == 0) {
-            const char *number = mpc_arena_strndup(m->arena, value, n);
-            return number ? text_of(m, "@ ^", number, units[i]) : value;
-        }
-    return value;
+    if (!n || !fe_lex_is_unit(value + n, strlen(value + n))) return value;
+    const char *number = mpc_arena_strndup(m->arena, value, n);
+    return number ? text_of(m, "@ ^", number, value + n) : value;
 }
 
 static const fe_ast *parse_value(mpc_model *m, const mpc_override *o, const char **text) {
