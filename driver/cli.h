@@ -91,6 +91,8 @@ const mpc_command *mpc_command_at(uint32_t index);
 /* false after a message to stderr: wrong usage. */
 bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv);
 void mpc_options_free(mpc_options *o);
+/* The setting that `--NAME VALUE` stands for: "length" for steps, "seed" for seed. NULL: it is no such option. */
+const char *mpc_option_setting(const char *name);
 /* The options of a command as text, for `mpc help COMMAND`. */
 void mpc_options_describe(const mpc_command *command, mpc_str *out);
 bool mpc_text_list_push(mpc_text_list *list, const char *text);

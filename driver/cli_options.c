@@ -143,6 +143,16 @@ static const option_row *find_option(const mpc_command *command, const char *nam
     return NULL;
 }
 
+const char *mpc_option_setting(const char *name) {
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const option_row *row = &OPTIONS[i];
+        if (strcmp(row->name + 2, name) != 0) continue;
+        if (row->kind == STEPS) return "length";
+        return row->kind == SHORTHAND || row->kind == SEED ? row->name + 2 : NULL;
+    }
+    return NULL;
+}
+
 static bool unknown_option(const mpc_command *command, const char *given, size_t length) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), given);

@@ -61,14 +61,6 @@ static int read_values(mpc_sweep *s, mpc_sweep_key *k, const char *p) {
     }
 }
 
-/* Options of `train` that stand for a setting and read its value their own way. */
-static bool is_option(const char *key) {
-    static const char *const names[] = {"precision", "solver", "batch", "seed", "steps"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], key) == 0) return true;
-    return false;
-}
-
 static bool says(const mpc_text_list *list, const char *key) {
     size_t n = strlen(key);
     for (size_t i = 0; i < list->count; i++)
@@ -76,7 +68,11 @@ static bool says(const mpc_text_list *list, const char *key) {
     return false;
 }
 
-static const char *setting_of(const char *key) { return strcmp(key, "steps") == 0 ? "length" : key; }
+/* "length" of "steps", which is an option; of a setting itself. */
+static const char *setting_of(const char *key) {
+    const char *setting = mpc_option_setting(key);
+    return setting ? setting : key;
+}
 
 /* The same key twice: which one counts would be a guess. */
 static int check_key(const mpc_sweep *s, const mpc_sweep_key *k) {
@@ -96,7 +92,7 @@ static int read_key(mpc_sweep *s, mpc_sweep_key *k, const char *text) {
     *k = (mpc_sweep_key){.text = text, .key = mpc_arena_strndup(s->arena, text, (size_t)(equals - text))};
     if (!k->key) return out_of_memory(s);
     bool is_const = mpc_model_has_const(s->session->model, k->key);
-    k->kind = is_const ? MPC_SWEEP_CONST : is_option(k->key) ? MPC_SWEEP_OPTION : MPC_SWEEP_SETTING;
+    k->kind = is_const ? MPC_SWEEP_CONST : mpc_option_setting(k->key) ? MPC_SWEEP_OPTION : MPC_SWEEP_SETTING;
     int status = check_key(s, k);
     return status == MPC_EXIT_DONE ? read_values(s, k, equals + 1) : status;
 }
