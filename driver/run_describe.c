@@ -19,9 +19,7 @@
 #include "passes/precision/cost.h"
 
 static json_t *command_line(const mpc_cli *cli) {
-    json_t *list = json_array();
-    for (int i = 0; i < cli->argc; i++) json_array_append_new(list, json_string(cli->argv[i]));
-    return list;
+    return mpc_texts_json((const char *const *)cli->argv, (size_t)cli->argc);
 }
 
 /* As eval, predict and --resume take them for defaults: "--const width=8", "--set precision=f16", later ones win. */
@@ -36,17 +34,7 @@ static json_t *overrides_json(const mpc_session *s) {
 
 /* Names of the training data's columns; null without a header. */
 static json_t *columns_json(const mpc_session *s) {
-    if (!s->facts.column_names) return json_null();
-    json_t *list = json_array();
-    for (int64_t i = 0; i < s->facts.columns; i++) json_array_append_new(list, json_string(s->facts.column_names[i]));
-    return list;
-}
-
-static json_t *added_passes_json(const mpc_session *s) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < s->added_passes.count; i++)
-        json_array_append_new(list, json_string(s->added_passes.data[i]));
-    return list;
+    return s->facts.column_names ? mpc_texts_json(s->facts.column_names, (size_t)s->facts.columns) : json_null();
 }
 
 static json_t *run_json(mpc_session *s) {
@@ -67,7 +55,7 @@ static json_t *run_json(mpc_session *s) {
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", mpc_settings_json(s->train));
     json_object_set_new(run, "target", json_string(s->profile->name));
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
-    json_object_set_new(run, "added_passes", added_passes_json(s));
+    json_object_set_new(run, "added_passes", mpc_texts_json(s->added_passes.data, s->added_passes.count));
     json_object_set_new(run, "used", mpc_used_files_json(s));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);

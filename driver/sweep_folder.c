@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "driver/run_settings.h"
 #include "driver/sweep.h"
 #include "driver/used_files.h"
 #include "runtime/file_sync.h"
@@ -24,12 +25,6 @@ static char *path_in(mpc_sweep *s, const char *name) {
     return path;
 }
 
-static json_t *texts_json(const mpc_text_list *list) {
-    json_t *array = json_array();
-    for (size_t i = 0; i < list->count; i++) json_array_append_new(array, json_string(list->data[i]));
-    return array;
-}
-
 /* What the sweep is: two with equal descriptions have equal runs under equal names. */
 static json_t *describe(mpc_sweep *s) {
     const mpc_options *o = s->cli->options;
@@ -38,7 +33,7 @@ static json_t *describe(mpc_sweep *s) {
     char hash[17];
     mpc_hash_text(s->session->text, s->session->text_length, hash);
     json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
-                             texts_json(&o->over), "arguments", texts_json(&words), "random", (json_int_t)o->random,
+                             mpc_texts_json(o->over.data, o->over.count), "arguments", mpc_texts_json(words.data, words.count), "random", (json_int_t)o->random,
                              "seed", (json_int_t)(o->has_seed ? o->seed : 0));
     json_object_set_new(what, "used", mpc_used_files_json(s->session));
     mpc_array_free(&words);
