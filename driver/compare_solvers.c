@@ -37,14 +37,14 @@ static void drop(void *user, const mpc_diag *diag) {
     (void)diag;
 }
 
-static mpc_graph *decide(comparison *c, const char *solver) {
+static mpc_graph *decide(comparison *c, const mpc_solver *solver) {
     mpc_session *s = c->session;
     mpc_train_config train = *s->train;
     const mpc_train_config *own = s->train;
     mpc_graph *parsed = mpc_model_elaborate(s->model, MPC_PHASE_TRAIN, own->batch, &s->facts);
     mpc_str text = {0};
-    train.solver = solver;
-    if (strcmp(solver, "mincut") != 0) train.also = "none"; /* the others know one low format */
+    train.solver = solver->name;
+    if (!solver->takes_also) train.also = "none";
     s->train = &train;
     mpc_pipeline_text_for(s, MPC_PHASE_TRAIN, MPC_STAGE_DECIDED, &text);
     s->train = own;
@@ -58,7 +58,7 @@ static mpc_graph *decide(comparison *c, const char *solver) {
 static bool compare_one(comparison *c, compared *row) {
     mpc_session *s = c->session;
     mpc_pass_env env = {.ctx = s->ctx, .profile = c->profile, .observed = s->observed};
-    row->graph = decide(c, row->solver->name);
+    row->graph = decide(c, row->solver);
     row->ok =
         row->graph != NULL && mpc_graph_price(row->graph, c->profile, &env, &row->cost) == MPC_OK &&
         mpc_hard_rules_check(row->graph, mpc_format_find(s->train->precision), &env, c->arena, &row->broken) == MPC_OK;

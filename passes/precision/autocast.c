@@ -286,7 +286,7 @@ static mpc_status read_also(const char *also, const mpc_context *ctx, autocast_o
     else if (!mpc_format_is_low(out->also))
         return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `also` must be bf16 or f16, it is `%s`", also);
     bool used = out->also != MPC_FMT_none && out->also != out->low && mpc_format_is_low(out->low);
-    if (!used || strcmp(out->solver->name, "mincut") == 0) return MPC_OK;
+    if (!used || out->solver->takes_also) return MPC_OK;
     return mpc_error(mpc_context_sink(ctx), "E105",
                      "autocast: solver `%s` decides between f32 and one low format; with %s also it takes mincut",
                      out->solver->name, also);

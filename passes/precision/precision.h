@@ -92,6 +92,7 @@ typedef struct mpc_solver {
     const char *name, *doc;
     mpc_solve solve;
     bool needs_costs;
+    bool takes_also; /* decides between f32 and two low formats (mpc_plan.also); others know one */
 } mpc_solver;
 uint32_t mpc_solver_count(void);
 const mpc_solver *mpc_solver_at(uint32_t index);

@@ -4,7 +4,8 @@
 #include "passes/precision/precision.h"
 
 static const mpc_solver solvers[] = {
-#define SOLVER(id, label, costs, text) {.name = label, .doc = text, .solve = mpc_solver_##id, .needs_costs = costs},
+#define SOLVER(id, label, costs, also, text) \
+    {.name = label, .doc = text, .solve = mpc_solver_##id, .needs_costs = costs, .takes_also = also},
 #include "passes/precision/solvers.def"
 #undef SOLVER
 };
