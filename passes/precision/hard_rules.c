@@ -165,19 +165,9 @@ static uint32_t count_kept(const mpc_graph *g) {
     return count;
 }
 
-/* A second low format that decisions use. */
-static mpc_format other_low(const mpc_graph *g, mpc_format low) {
-    for (mpc_node_id id = 0; id < g->node_count; id++) {
-        const mpc_format used[] = {g->decisions[id].operand, g->decisions[id].result};
-        for (int i = 0; i < 2; i++)
-            if (g->decisions[id].present && mpc_format_is_low(used[i]) && used[i] != low) return used[i];
-    }
-    return MPC_FMT_none;
-}
-
 static bool prepare(checker *c, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
     c->plan = mpc_plan_create(c->g, low, arena);
-    if (c->plan.g == NULL || mpc_plan_allow(&c->plan, other_low(c->g, low)) != MPC_OK) return false;
+    if (c->plan.g == NULL || mpc_plan_allow(&c->plan, mpc_graph_low(c->g, low)) != MPC_OK) return false;
     mpc_plan_read_backwards(&c->plan);
     take_words(&c->plan, c->g);
     if (mpc_range_force(&c->plan, env->observed) != MPC_OK) return false;

@@ -99,6 +99,8 @@ const mpc_solver *mpc_solver_at(uint32_t index);
 /* Rows of solvers.def, then those of plugins. NULL: none. */
 const mpc_solver *mpc_solver_of(const mpc_context *ctx, uint32_t index);
 const mpc_solver *mpc_solver_named(const mpc_context *ctx, const char *name);
+/* The first low format other than `but` that the decisions of a graph use; none: there is none. */
+mpc_format mpc_graph_low(const mpc_graph *decided, mpc_format but);
 /* Formats are decided about for this node: it has a class and floats. */
 bool mpc_is_assigned(const mpc_graph *g, mpc_node_id id);
 

@@ -3,15 +3,20 @@
 #include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
 
+mpc_format mpc_graph_low(const mpc_graph *decided, mpc_format but) {
+    for (mpc_node_id id = 0; id < decided->node_count; id++) {
+        const mpc_decision *d = &decided->decisions[id];
+        if (!d->present) continue;
+        if (mpc_format_is_low(d->operand) && d->operand != but) return d->operand;
+        if (mpc_format_is_low(d->result) && d->result != but) return d->result;
+    }
+    return MPC_FMT_none;
+}
+
 /* The format that the assignment narrows to; bf16 where it narrows nothing. */
 static mpc_format low_of(const mpc_graph *g) {
-    for (mpc_node_id id = 0; id < g->node_count; id++) {
-        const mpc_decision *d = &g->decisions[id];
-        if (!d->present) continue;
-        if (mpc_format_is_low(d->operand)) return d->operand;
-        if (mpc_format_is_low(d->result)) return d->result;
-    }
-    return MPC_FMT_bf16;
+    mpc_format low = mpc_graph_low(g, MPC_FMT_none);
+    return low != MPC_FMT_none ? low : MPC_FMT_bf16;
 }
 
 static mpc_status take_decisions(mpc_plan *p) {
