@@ -301,8 +301,8 @@ static void describe_op(maker *m, mpc_node_id id) {
     const mpc_graph *g = m->g;
     const mpc_node *n = &g->nodes[id];
     mpc_op_terms *t = &m->c->ops[id];
-    if (mpc_type_elements(mpc_value_type(g, mpc_result(n, 0))) <= 0) return;
     t->present = mpc_op_size_find(g, id, m->c->profile.keeps_attention, &t->size);
+    if (!t->present) return;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);
         double elements = (double)mpc_type_elements(mpc_value_type(g, v));
