@@ -19,6 +19,7 @@
 #include "runtime/cpu/object_cache.h"
 #include "runtime/cpu/subprocess.h"
 #include "runtime/cuda/nvrtc.h"
+#include "runtime/file_sync.h"
 
 /* An NVRTC program costs about 60 ms before its first kernel, more kernels at once spread that. */
 enum { BATCH_KERNELS = 48, SMALL_BATCH = 12, MAX_BATCHES = 64, OTHER_PRELUDES = 8 };
@@ -275,12 +276,7 @@ static int compile_batch(const mpc_cubins *c, const batch *b, mpc_str *said) {
 static void run_child(const mpc_cubins *c, const batch *b, int output) {
     mpc_str said = {0};
     int code = compile_batch(c, b, &said);
-    size_t done = 0;
-    while (code != 0 && done < said.length) {
-        ssize_t n = write(output, said.data + done, said.length - done);
-        if (n <= 0) break;
-        done += (size_t)n;
-    }
+    if (code != 0) (void)mpc_write_whole(output, said.data, said.length);
     _exit(code);
 }
 
