@@ -17,7 +17,7 @@
 #include "base/array.h"
 #include "runtime/file_sync.h"
 
-static const char WEIGHTS[] = "weights.safetensors", STATE[] = "state.safetensors";
+static const char WEIGHTS[] = MPC_WEIGHTS_FILE, STATE[] = MPC_STATE_FILE;
 
 static bool is_parameter(const mpc_store_entry *e) { return strcmp(e->role, "param") == 0; }
 static bool is_saved(const mpc_store_entry *e) { return e->derived == MPC_FMT_none; }

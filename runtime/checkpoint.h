@@ -6,6 +6,9 @@
 
 #include "runtime/numbered.h"
 
+#define MPC_WEIGHTS_FILE "weights.safetensors"
+#define MPC_STATE_FILE "state.safetensors"
+
 typedef struct mpc_tensor_view { /* one tensor of a safetensors file */
     const char *name;
     mpc_type type;

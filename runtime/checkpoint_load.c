@@ -134,7 +134,7 @@ static mpc_status read_number(const loader *l, const char *key, uint64_t *out) {
     char *stop = NULL;
     if (text && text[0] >= '0' && text[0] <= '9') *out = strtoull(text, &stop, 10);
     if (stop && *stop == '\0') return MPC_OK;
-    return mpc_error(l->sink, "E415", "%s/state.safetensors has no usable `%s` in its metadata", l->folder, key);
+    return mpc_error(l->sink, "E415", "%s/" MPC_STATE_FILE " has no usable `%s` in its metadata", l->folder, key);
 }
 
 static mpc_status read_cursor(const loader *l, mpc_cursor *cursor) {
@@ -181,8 +181,8 @@ static mpc_safetensors *read_part(const loader *l, const char *file) {
 mpc_status mpc_checkpoint_load_from(const char *folder, const char *place, mpc_store *store, mpc_load_mode mode,
                                     mpc_cursor *cursor, const mpc_sink *sink) {
     loader l = {.folder = folder, .place = place, .store = store, .sink = sink, .mode = mode};
-    l.weights = read_part(&l, "weights.safetensors");
-    if (l.weights) l.state = read_part(&l, "state.safetensors");
+    l.weights = read_part(&l, MPC_WEIGHTS_FILE);
+    if (l.weights) l.state = read_part(&l, MPC_STATE_FILE);
     mpc_status status = l.state ? compare_numbers(&l) : MPC_FAILED;
     if (status == MPC_OK) status = compare(&l);
     if (status == MPC_OK) status = read_cursor(&l, cursor);
@@ -198,12 +198,12 @@ mpc_status mpc_checkpoint_load(const char *folder, mpc_store *store, mpc_load_mo
 }
 
 bool mpc_states_beside(const char *weights, mpc_safetensors **states, const mpc_sink *sink) {
-    const char *slash = strrchr(weights, '/'), *name = slash ? slash + 1 : weights;
+    const char *name = mpc_path_name(weights);
     mpc_str path = {0};
     *states = NULL;
-    if (strcmp(name, "weights.safetensors") != 0) return true;
+    if (strcmp(name, MPC_WEIGHTS_FILE) != 0) return true;
     mpc_str_append_n(&path, weights, (size_t)(name - weights));
-    mpc_str_append(&path, "state.safetensors");
+    mpc_str_append(&path, MPC_STATE_FILE);
     bool there = !path.failed && access(path.data, F_OK) == 0;
     if (there) *states = mpc_safetensors_read(path.data, sink);
     bool ok = !path.failed && (!there || *states);
