@@ -72,22 +72,18 @@ typedef struct observed_step { /* hands nodes on to who observes, and knows whet
 
 static bool observe_node(void *user, const mpc_graph *g, mpc_node_id node, const mpc_tensor *results) {
     observed_step *o = user;
-    o->ended = o->observer->after && !o->observer->after(o->observer->user, g, node, results);
+    o->ended = !o->observer->after(o->observer->user, g, node, results);
     return !o->ended;
 }
 
 /* A step that its observer ended stores nothing. */
-static mpc_status run_observed(const ref_exec *r, mpc_arena *arena, mpc_tensor *values) {
+static mpc_status run(const ref_exec *r, mpc_arena *arena, mpc_tensor *values) {
     observed_step o = {.observer = r->observe};
-    mpc_eval_options options = {.f64 = r->observe->f64, .after = observe_node, .user = &o};
+    mpc_eval_options options = {.user = &o};
+    if (r->observe) options.f64 = r->observe->f64;
+    if (r->observe && r->observe->after) options.after = observe_node;
     mpc_status status = evaluate(r, &options, arena, values);
     if (status == MPC_OK && !o.ended) store_results(r, values);
-    return status;
-}
-
-static mpc_status run_plain(const ref_exec *r, mpc_arena *arena, mpc_tensor *values) {
-    mpc_status status = evaluate(r, &(mpc_eval_options){0}, arena, values);
-    if (status == MPC_OK) store_results(r, values);
     return status;
 }
 
@@ -99,7 +95,7 @@ static mpc_status ref_step(mpc_exec *e) {
     mpc_arena *arena = mpc_arena_create();
     mpc_tensor *values = arena ? mpc_arena_alloc(arena, (r->graph->value_count + 1) * sizeof *values) : NULL;
     mpc_status status = MPC_NO_MEMORY;
-    if (values) status = r->observe ? run_observed(r, arena, values) : run_plain(r, arena, values);
+    if (values) status = run(r, arena, values);
     mpc_arena_destroy(arena);
     return status;
 }
