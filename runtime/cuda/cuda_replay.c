@@ -103,6 +103,20 @@ mpc_status mpc_cuda_exec_find_nonfinite(mpc_exec *e, mpc_str *what, mpc_loc *loc
     return status;
 }
 
+/* ---- what stands around the launches of a step ---- */
+
+static mpc_status begin_step(mpc_cuda_exec *x) {
+    mpc_status status = mpc_cuda_exec_upload(x, x->begun);
+    return status == MPC_OK ? mpc_cuda_exec_call(x, &x->gather_before) : status;
+}
+
+static mpc_status end_step(mpc_cuda_exec *x) {
+    mpc_status status = mpc_cuda_exec_call(x, &x->gather_after);
+    if (status == MPC_OK) status = mpc_cuda_exec_download(x, x->begun);
+    if (status == MPC_OK) x->begun++;
+    return status;
+}
+
 /* ---- watched ---- */
 
 /* false: the watch ended it, or `r->status` says what failed. */
@@ -118,14 +132,10 @@ static bool run_watched(replay_state *r, const mpc_watch *watch, uint32_t i) {
 
 static mpc_status step_watched(replay_state *r, const mpc_watch *watch) {
     mpc_cuda_exec *x = r->x;
-    r->status = mpc_cuda_exec_upload(x, x->begun);
-    if (r->status == MPC_OK) r->status = mpc_cuda_exec_call(x, &x->gather_before);
+    r->status = begin_step(x);
     for (uint32_t i = 0; i < x->program->launch_count && r->status == MPC_OK; i++)
         if (!run_watched(r, watch, i)) return r->status;
-    if (r->status == MPC_OK) r->status = mpc_cuda_exec_call(x, &x->gather_after);
-    if (r->status == MPC_OK) r->status = mpc_cuda_exec_download(x, x->begun);
-    if (r->status == MPC_OK) x->begun++;
-    return r->status;
+    return r->status == MPC_OK ? end_step(x) : r->status;
 }
 
 mpc_status mpc_cuda_step_watched(mpc_exec *e, const mpc_watch *watch) {
@@ -145,18 +155,14 @@ static mpc_status record_event(const mpc_cuda_exec *x, void *event) {
 }
 
 static mpc_status run_timed(mpc_cuda_exec *x, void **events) {
-    mpc_status status = mpc_cuda_exec_upload(x, x->begun);
-    if (status == MPC_OK) status = mpc_cuda_exec_call(x, &x->gather_before);
+    mpc_status status = begin_step(x);
     if (status == MPC_OK) status = record_event(x, events[0]);
     for (uint32_t i = 0; i < x->program->launch_count && status == MPC_OK; i++) {
         status = mpc_cuda_exec_launch(x, i);
         if (status == MPC_OK) status = record_event(x, events[i + 1]);
     }
-    if (status == MPC_OK) status = mpc_cuda_exec_call(x, &x->gather_after);
-    if (status == MPC_OK) status = mpc_cuda_exec_download(x, x->begun);
-    if (status != MPC_OK) return status;
-    x->begun++;
-    return mpc_cuda_exec_synchronize(x);
+    if (status == MPC_OK) status = end_step(x);
+    return status == MPC_OK ? mpc_cuda_exec_synchronize(x) : status;
 }
 
 static mpc_status read_times(const mpc_cuda_exec *x, void **events, mpc_launch_time *times) {
