@@ -49,7 +49,6 @@ typedef struct dnn_conv {
     uint8_t *y; /* what the primitive sees */
 } dnn_conv;
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 static int64_t x_elements(const mpc_conv *c, int64_t n) { return n * c->h * c->wd * c->c; }
 static int64_t y_elements(const mpc_conv *c, int64_t n) { return n * c->oh * c->ow * c->oc; }
 static int64_t w_elements(const mpc_conv *c) { return c->kh * c->kw * (c->c / c->groups) * c->oc; }
@@ -131,20 +130,20 @@ static bool create_ops(dnn_conv *d, mpc_plan *plan) {
 static int64_t even_block(int64_t images, int64_t wanted) {
     for (int64_t block = wanted; 2 * block > wanted; block--)
         if (images % block == 0) return block;
-    return divide_up(images, divide_up(images, wanted));
+    return mpc_divide_up(images, mpc_divide_up(images, wanted));
 }
 
 static void choose_blocks(dnn_conv *d) {
     const mpc_conv *c = &d->c;
     int64_t work = c->oh * c->ow * w_elements(c);
     int64_t most = c->kind == MPC_CONV_GRAD_WEIGHT ? MAX_GRAD_BLOCKS : MAX_BLOCKS;
-    d->block = divide_up(d->fy == MPC_FMT_bf16 ? LOW_BLOCK_WORK : BLOCK_WORK, work > 0 ? work : 1);
-    if (d->block < divide_up(c->n, most)) d->block = divide_up(c->n, most);
+    d->block = mpc_divide_up(d->fy == MPC_FMT_bf16 ? LOW_BLOCK_WORK : BLOCK_WORK, work > 0 ? work : 1);
+    if (d->block < mpc_divide_up(c->n, most)) d->block = mpc_divide_up(c->n, most);
     if (c->kind == MPC_CONV_GRAD_WEIGHT &&
         d->block * c->oh * c->ow < GRAD_POSITIONS) /* a block costs a pass over all weights */
-        d->block = divide_up(GRAD_POSITIONS, c->oh * c->ow);
+        d->block = mpc_divide_up(GRAD_POSITIONS, c->oh * c->ow);
     d->block = even_block(c->n, d->block < c->n ? d->block : c->n);
-    d->blocks = divide_up(c->n, d->block);
+    d->blocks = mpc_divide_up(c->n, d->block);
     d->last = c->n - (d->blocks - 1) * d->block;
 }
 
@@ -331,14 +330,14 @@ static void add_phases(dnn_conv *d, mpc_plan *plan) {
                                d->wide_y.bytes && c->kind != MPC_CONV_FORWARD ? y_elements(c, c->n) : 0};
     int count = 0;
     for (int i = 0; i < 3; i++)
-        if (inputs[i] > 0) d->in_units[count++] = divide_up(inputs[i], CHUNK);
+        if (inputs[i] > 0) d->in_units[count++] = mpc_divide_up(inputs[i], CHUNK);
     double copying = (double)(inputs[0] + inputs[1] + inputs[2]) / 4e9;
     double convolving = seconds_of(d), weighing = (double)w_elements(c) / 1e9;
     if (count > 0) mpc_plan_add_phase(plan, convert_inputs, d, d->in_units[0] + d->in_units[1], copying);
     if (c->kind == MPC_CONV_GRAD_WEIGHT) {
         int64_t floats = (int64_t)(d->layout[WHOLE].bytes / sizeof(float));
         mpc_plan_add_phase(plan, run_block, d, d->blocks, convolving);
-        mpc_plan_add_phase(plan, add_partials, d, divide_up(floats, CHUNK), (double)(floats * d->blocks) / 4e9);
+        mpc_plan_add_phase(plan, add_partials, d, mpc_divide_up(floats, CHUNK), (double)(floats * d->blocks) / 4e9);
         mpc_plan_add_phase(plan, finish_weights, d, 1, weighing);
         return;
     }
@@ -346,7 +345,8 @@ static void add_phases(dnn_conv *d, mpc_plan *plan) {
     mpc_plan_add_phase(plan, run_block, d, d->blocks, convolving);
     const region *result = c->kind == MPC_CONV_FORWARD ? &d->wide_y : &d->wide_x;
     int64_t elements = c->kind == MPC_CONV_FORWARD ? y_elements(c, c->n) : x_elements(c, c->n);
-    if (result->bytes) mpc_plan_add_phase(plan, convert_output, d, divide_up(elements, CHUNK), (double)elements / 4e9);
+    if (result->bytes)
+        mpc_plan_add_phase(plan, convert_output, d, mpc_divide_up(elements, CHUNK), (double)elements / 4e9);
 }
 
 /* What the primitive sees when nothing is widened; false: the library has no such combination. */

@@ -24,7 +24,6 @@ typedef struct window { /* one axis: window index and position on the gathered s
     int64_t stride, pad, dilation, size;
 } window;
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 static float *align_floats(uint8_t *p) { return (float *)(((uintptr_t)p + 63) & ~(uintptr_t)63); }
 
 /* Where window element `k` of output `o` lies in the input; -1: in the padding. */
@@ -217,7 +216,7 @@ static bool bind_own(mpc_plan *plan, const mpc_binding *b) {
 static void plan_forward(mpc_plan *plan, own_conv *o) {
     const mpc_conv *c = o->c;
     int64_t k = c->kh * c->kw * o->c_group;
-    o->blocks = divide_up(c->oh * c->ow, POSITIONS);
+    o->blocks = mpc_divide_up(c->oh * c->ow, POSITIONS);
     plan->scratch_bytes =
         (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->oc_group, k);
     mpc_plan_add_phase(plan, run_forward, o, c->n * o->blocks * c->groups, 0);
@@ -226,7 +225,7 @@ static void plan_forward(mpc_plan *plan, own_conv *o) {
 static void plan_grad_input(mpc_plan *plan, own_conv *o) {
     const mpc_conv *c = o->c;
     int64_t k = c->kh * c->kw * o->oc_group;
-    o->blocks = divide_up(c->h * c->wd, POSITIONS);
+    o->blocks = mpc_divide_up(c->h * c->wd, POSITIONS);
     plan->shared_bytes = (uint64_t)(c->groups * k * o->c_group) * sizeof(float);
     plan->scratch_bytes =
         (uint64_t)(POSITIONS * k) * sizeof(float) + 64 + mpc_gemm_scratch(o->isa, POSITIONS, o->c_group, k);

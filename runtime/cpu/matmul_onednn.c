@@ -35,9 +35,8 @@ typedef struct dnn_matmul {
     uint8_t *scratch;
 } dnn_matmul;
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
+static int64_t round_up(int64_t value, int64_t to) { return mpc_divide_up(value, to) * to; }
 
 /* c^T = b^T a^T */
 static void swap_operands(mpc_matmul *mm) {
@@ -61,15 +60,15 @@ static void choose_blocks(dnn_matmul *d) {
     const mpc_matmul *mm = &d->mm;
     d->batches = mm->batch[0] * mm->batch[1] * mm->batch[2];
     int64_t wanted = mm->m * mm->n * mm->k / BLOCK_WORK + 1;
-    if (d->batches >= 4) wanted = divide_up(wanted, 2);
+    if (d->batches >= 4) wanted = mpc_divide_up(wanted, 2);
     if (wanted > MAX_BLOCKS) wanted = MAX_BLOCKS;
     bool by_rows = mm->a_col == 1 && mm->m >= 2 * M_TALL;
-    int64_t in_n = by_rows ? 1 : smaller(divide_up(mm->n, N_WIDE), wanted);
-    int64_t in_m = smaller(divide_up(mm->m, M_TALL), divide_up(wanted, in_n));
-    d->n_block = in_n == 1 ? mm->n : round_up(divide_up(mm->n, in_n), N_STEP);
-    d->m_block = in_m == 1 ? mm->m : round_up(divide_up(mm->m, in_m), M_STEP);
-    d->m_blocks = divide_up(mm->m, d->m_block);
-    d->n_blocks = divide_up(mm->n, d->n_block);
+    int64_t in_n = by_rows ? 1 : smaller(mpc_divide_up(mm->n, N_WIDE), wanted);
+    int64_t in_m = smaller(mpc_divide_up(mm->m, M_TALL), mpc_divide_up(wanted, in_n));
+    d->n_block = in_n == 1 ? mm->n : round_up(mpc_divide_up(mm->n, in_n), N_STEP);
+    d->m_block = in_m == 1 ? mm->m : round_up(mpc_divide_up(mm->m, in_m), M_STEP);
+    d->m_blocks = mpc_divide_up(mm->m, d->m_block);
+    d->n_blocks = mpc_divide_up(mm->n, d->n_block);
 }
 
 static mpc_dnn_op *create_op(const dnn_matmul *d, int64_t m, int64_t n) {

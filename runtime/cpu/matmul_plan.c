@@ -16,8 +16,11 @@ typedef struct own_matmul {
     uint64_t scratch_stride;
 } own_matmul;
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-static int64_t round_up(int64_t value, int64_t to) { return divide_up(value, to) * to; }
+/* About `most` of `size`, in whole tiles. */
+static int64_t block_of(int64_t size, int64_t most, int64_t tile) {
+    if (size < most) return size;
+    return mpc_divide_up(mpc_divide_up(size, mpc_divide_up(size, most)), tile) * tile;
+}
 
 int64_t mpc_matmul_batch_offset(const mpc_matmul *mm, const int64_t *strides, int64_t entry) {
     int64_t offset = 0;
@@ -71,14 +74,14 @@ static void choose_blocks(own_matmul *o) {
     o->m_block = mm->m;
     o->n_block = mm->n;
     if (work <= SMALL_WORK) { /* one unit an entry, or one for several */
-        o->batches_per_unit = work > 0 ? divide_up(UNIT_WORK, work) : o->batches;
+        o->batches_per_unit = work > 0 ? mpc_divide_up(UNIT_WORK, work) : o->batches;
     } else {
-        o->m_block = mm->m < M_BLOCK ? mm->m : round_up(divide_up(mm->m, divide_up(mm->m, M_BLOCK)), o->isa->rows);
-        o->n_block = mm->n < N_BLOCK ? mm->n : round_up(divide_up(mm->n, divide_up(mm->n, N_BLOCK)), o->isa->columns);
+        o->m_block = block_of(mm->m, M_BLOCK, o->isa->rows);
+        o->n_block = block_of(mm->n, N_BLOCK, o->isa->columns);
     }
-    o->m_blocks = o->m_block > 0 ? divide_up(mm->m, o->m_block) : 0;
-    o->n_blocks = o->n_block > 0 ? divide_up(mm->n, o->n_block) : 0;
-    o->batch_units = o->batches_per_unit > 0 ? divide_up(o->batches, o->batches_per_unit) : 0;
+    o->m_blocks = o->m_block > 0 ? mpc_divide_up(mm->m, o->m_block) : 0;
+    o->n_blocks = o->n_block > 0 ? mpc_divide_up(mm->n, o->n_block) : 0;
+    o->batch_units = o->batches_per_unit > 0 ? mpc_divide_up(o->batches, o->batches_per_unit) : 0;
 }
 
 static mpc_plan *plan_own(const mpc_plan_env *env, const mpc_matmul *mm) {

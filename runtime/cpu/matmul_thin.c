@@ -42,7 +42,7 @@ static mpc_plan *plan_rows(const mpc_plan_env *env, const mpc_matmul *mm) {
     *t = (thin_matmul){.mm = *mm, .isa = env->isa, .rows = row_bytes < UNIT_BYTES ? UNIT_BYTES / row_bytes : 1};
     plan->implementation = "rows";
     plan->bind = bind_thin;
-    mpc_plan_add_phase(plan, run_rows, t, (mm->m + t->rows - 1) / t->rows, (double)(mm->m * row_bytes) / 10e9);
+    mpc_plan_add_phase(plan, run_rows, t, mpc_divide_up(mm->m, t->rows), (double)(mm->m * row_bytes) / 10e9);
     return plan;
 }
 

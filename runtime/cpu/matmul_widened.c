@@ -27,8 +27,6 @@ typedef struct widened_matmul {
     uint8_t *buffers[4];
 } widened_matmul;
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 /* Elements [n] of line `line` in memory of the program. */
 static uint8_t *line_address(const lines *l, int64_t line, int64_t *n) {
     int64_t entry = line / l->count, at = line % l->count, offset = at * l->stride;
@@ -75,7 +73,7 @@ static lines make_lines(mpc_format format, int64_t rows, int64_t cols, int64_t *
     *col_stride = by_columns ? rows : 1;
     if (l.stride == l.length) { /* dense: lines of a handy length instead */
         int64_t all = l.count * l.length;
-        l.count = divide_up(all, LINE);
+        l.count = mpc_divide_up(all, LINE);
         l.length = l.stride = LINE;
         l.last = all - (l.count - 1) * LINE;
     }
@@ -91,7 +89,7 @@ static void add_batches(lines *l, const mpc_matmul *mm, int64_t elements, int64_
         strides[d] = strides[d] == 0 ? 0 : elements * l->batches;
         l->batches *= l->batch[d];
     }
-    l->per_unit = divide_up(UNIT, l->length);
+    l->per_unit = mpc_divide_up(UNIT, l->length);
 }
 
 static uint64_t place(const lines *l, uint64_t *bytes) {
@@ -151,7 +149,7 @@ static bool bind_widened(mpc_plan *plan, const mpc_binding *b) {
 static void add_conversion(mpc_plan *plan, lines *l, bool used, mpc_pool_work work) {
     if (!used) return;
     int64_t count = l->count * l->batches;
-    mpc_plan_add_phase(plan, work, l, divide_up(count, l->per_unit), (double)(count * l->length) / 2e9);
+    mpc_plan_add_phase(plan, work, l, mpc_divide_up(count, l->per_unit), (double)(count * l->length) / 2e9);
 }
 
 mpc_plan *mpc_matmul_plan_widened(const mpc_plan_env *env, const mpc_matmul *mm, mpc_inner_plan make_inner) {

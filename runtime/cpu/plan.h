@@ -64,6 +64,7 @@ mpc_plan *mpc_matmul_plan_widened(const mpc_plan_env *env, const mpc_matmul *mm,
 mpc_plan *mpc_matmul_plan_thin(const mpc_plan_env *env, const mpc_matmul *mm);
 mpc_plan *mpc_conv_plan_onednn(const mpc_plan_env *env, const mpc_conv *conv);
 
+static inline int64_t mpc_divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 static inline void *mpc_resolve(const mpc_binding *b, mpc_pointer p) { return b->buffers[p.buffer] + p.byte_offset; }
 
 /* A plan with `state_size` bytes of state, zeroed. */
