@@ -314,10 +314,10 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
 
 void mpc_options_free(mpc_options *o) {
     for (size_t i = 0; i < o->shorthand.count; i++) mpc_free((void *)(uintptr_t)o->shorthand.data[i]);
-    mpc_text_list *lists[] = {&o->set,          &o->consts,        &o->changes, &o->renames,
-                              &o->added_passes, &o->allow_missing, &o->plugins, &o->shorthand,
-                              &o->other_set,    &o->files,         &o->over};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) mpc_array_free(lists[i]);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (OPTIONS[i].kind == LIST) mpc_array_free((mpc_text_list *)((char *)o + OPTIONS[i].offset));
+    mpc_array_free(&o->shorthand);
+    mpc_array_free(&o->files);
 }
 
 void mpc_options_describe(const mpc_command *command, mpc_str *out) {
