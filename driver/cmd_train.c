@@ -5,9 +5,8 @@
 #include "driver/lock.h"
 #include "driver/trainer.h"
 
-/* An event file for TensorBoard, unless told otherwise; `step` -1: of a new run, whose folder may hold an old one's. */
+/* An event file for TensorBoard, unless told otherwise; `step` -1: of a new run. */
 static bool open_events(mpc_trainer *t, int64_t step) {
-    if (step < 0) mpc_events_remove(t->folder.path.data);
     return t->session->cli->options->no_tensorboard ||
            mpc_log_open_events(&t->log, t->folder.path.data, step) == MPC_OK;
 }

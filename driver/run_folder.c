@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "driver/event_file.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/file_sync.h"
@@ -66,6 +67,7 @@ static bool remove_run(const char *path, const mpc_sink *sink) {
                                         "checkpoints/best", "checkpoints/last"};
     mpc_str name = {0};
     bool ok = true;
+    mpc_events_remove(path);
     mpc_str_printf(&name, "%s/used", path);
     if (!name.failed) mpc_folder_remove(name.data, NULL); /* folders that others put there stay */
     mpc_str_clear(&name);
