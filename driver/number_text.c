@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 void mpc_grouped_text(uint64_t n, char out[32]) {
     char digits[32];
@@ -20,9 +19,4 @@ void mpc_bytes_text(double bytes, char out[32]) {
     int unit = 0;
     for (; bytes >= 1000 && unit < 4; unit++) bytes /= 1000;
     snprintf(out, 32, "%.*f %s", unit ? 1 : 0, bytes, units[unit]);
-}
-
-double mpc_peak_memory(void) {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss * 1024 : 0;
 }

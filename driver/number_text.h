@@ -8,6 +8,5 @@
 void mpc_grouped_text(uint64_t n, char out[32]);
 /* "512 B", "3.4 kB", "12.0 MB" */
 void mpc_bytes_text(double bytes, char out[32]);
-double mpc_peak_memory(void); /* bytes: the most that the process has had resident */
 
 #endif
