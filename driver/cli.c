@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "driver/main_entry.h"
+#include "runtime/data/dataset_impl.h"
 
 static const mpc_command COMMANDS[] = {
     {"train", "FILE.mpg", "trains a model; results go to runs/NAME-001 or --out", MPC_OPT_MODEL | MPC_OPT_TRAIN, 1, 1,
@@ -104,6 +105,16 @@ static int run_command(const mpc_command *command, int argc, char **argv) {
     mpc_sources_destroy(sources);
     mpc_options_free(&options);
     return status;
+}
+
+uint32_t mpc_cli_read_source(mpc_cli *cli, const char *path, const char *name) {
+    char *text;
+    size_t length;
+    if (mpc_data_read_file(path, &cli->sink, &text, &length) != MPC_OK) return 0;
+    uint32_t file = mpc_sources_add(cli->sources, name, text, length);
+    mpc_free(text);
+    if (!file) mpc_error(&cli->sink, "E901", "not enough memory for %s", name);
+    return file;
 }
 
 /* The model of `mpc train FILE.mpg --help`, or NULL. */

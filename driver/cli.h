@@ -115,6 +115,8 @@ typedef struct mpc_diag_printer {
 } mpc_diag_printer;
 mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 
+/* A file's text into the sources, under this name (cli.c). 0 after diagnostics. */
+uint32_t mpc_cli_read_source(mpc_cli *cli, const char *path, const char *name);
 /* --add-pass: pipelines after the passes that they name, in a pipeline's text (added_passes.c). */
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
 /* Each stands after a pass that exists; false after a diagnostic. */

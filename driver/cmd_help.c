@@ -2,9 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "driver/cli.h"
-#include "runtime/data/dataset_impl.h"
 
 static void print_commands(void) {
     printf("mpc trains models described in .mpg files.\n\n");
@@ -30,12 +28,9 @@ static int explain_code(const char *given) {
 
 /* What the model file brings of its own comes before what every model has. */
 static bool print_file(mpc_cli *cli, const char *path) {
-    char *data;
-    size_t length;
-    if (mpc_data_read_file(path, &cli->sink, &data, &length) != MPC_OK) return false;
-    uint32_t file = mpc_sources_add(cli->sources, path, data, length);
-    mpc_free(data);
-    mpc_context *ctx = file ? mpc_context_create(&cli->sink, cli->sources) : NULL;
+    uint32_t file = mpc_cli_read_source(cli, path, path);
+    if (!file) return false;
+    mpc_context *ctx = mpc_context_create(&cli->sink, cli->sources);
     if (!ctx) mpc_error(&cli->sink, "E901", "not enough memory for %s", path);
     mpc_str text = {0};
     bool ok = ctx && mpc_describe_file(ctx, file, &text);

@@ -3,19 +3,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "driver/cli.h"
 #include "passes/instrument.h"
-#include "runtime/data/dataset_impl.h"
 #include "runtime/file_sync.h"
 
 static mpc_graph *read_graph(mpc_cli *cli, mpc_context *ctx) {
-    const char *path = strcmp(cli->options->file, "-") == 0 ? "/dev/stdin" : cli->options->file;
-    char *text;
-    size_t size;
-    if (mpc_data_read_file(path, &cli->sink, &text, &size) != MPC_OK) return NULL;
-    uint32_t file = mpc_sources_add(cli->sources, cli->options->file, text, size);
-    mpc_free(text);
+    const char *name = cli->options->file, *path = strcmp(name, "-") == 0 ? "/dev/stdin" : name;
+    uint32_t file = mpc_cli_read_source(cli, path, name);
     return file ? mpc_graph_parse(ctx, file) : NULL;
 }
 

@@ -16,7 +16,6 @@
 #include "passes/precision/cost.h"
 #include "passes/precision/range.h"
 #include "runtime/choices.h"
-#include "runtime/data/dataset_impl.h"
 
 static const char *const SPLITS[] = {"train", "valid", "test", "predict"};
 
@@ -47,13 +46,8 @@ static bool choose_device(mpc_session *s) {
 }
 
 static uint32_t read_model_file(mpc_session *s) {
-    char *text;
-    size_t length;
     const char *path = s->cli->options->file;
-    if (mpc_data_read_file(path, s->sink, &text, &length) != MPC_OK) return 0;
-    uint32_t file = mpc_sources_add(s->sources, path, text, length);
-    mpc_free(text);
-    if (!file) mpc_error(s->sink, "E901", "not enough memory for %s", path);
+    uint32_t file = mpc_cli_read_source(s->cli, path, path);
     s->text = file ? mpc_sources_text(s->sources, file, &s->text_length) : NULL;
     return file;
 }
