@@ -51,6 +51,8 @@ void fmt_write_behind(fmt_token *t, const char *words);
 bool fmt_name(fmt *f, mpc_arena *arena, const fe_list *items);
 /* Characters of tokens [first, last) and the blanks between them, as if nothing broke. */
 uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last);
+/* Is it a comment that stands on the line of what is before it? */
+bool fmt_is_behind(const fmt *f, uint32_t token);
 /* Is it a minus that is a sign? */
 bool fmt_is_unary(const fmt *f, uint32_t token);
 /* Sets `gap` and `modifier` of every token. */

@@ -35,7 +35,7 @@ bool fe_text_read(mpc_context *ctx, mpc_arena *arena, uint32_t file, fe_text *ou
 void fe_text_free(fe_text *text);
 /* The first token that ends behind `offset`; the count of tokens when there is none. */
 size_t fe_token_at(const fe_text *text, uint32_t offset);
-/* Name of an item, parameter or output, and what the file says of it, as one line: "mlp(x: [n, c], out: int) -> [n, out]"
+/* Name of an item, parameter or output and what the file says of it, in one line: "mlp(x: [n, c]) -> [n, c]"
  * (documents.c). */
 void fe_head(const fe_text *text, const fe_ast *at, mpc_str *head);
 /* The `##` comments of an item, parameter or statement, as one line (documents.c). */

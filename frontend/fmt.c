@@ -103,6 +103,11 @@ uint32_t fmt_flat_width(const fmt *f, uint32_t first, uint32_t last) {
     return width < UINT32_MAX ? (uint32_t)width : UINT32_MAX;
 }
 
+bool fmt_is_behind(const fmt *f, uint32_t token) {
+    const fe_token *t = &f->tokens.data[token].t;
+    return t->kind == FE_TOKEN_COMMENT && t->newlines == 0;
+}
+
 /* The token behind the line that begins at `first`; comments behind it are not part of it. */
 static uint32_t line_end(const fmt *f, uint32_t first) {
     const fmt_token *t = f->tokens.data;
@@ -185,8 +190,7 @@ static void add_line(fmt *f, uint32_t first, uint32_t last, uint32_t indent, boo
                   .kind = class_of(f, first, section),
                   .anchors = {FMT_NONE, FMT_NONE, FMT_NONE}};
     if (f->tokens.data[first].t.kind != FE_TOKEN_COMMENT) find_anchors(f, &l);
-    bool more = last < f->tokens.count && f->tokens.data[last].t.kind == FE_TOKEN_COMMENT;
-    if (more && f->tokens.data[last].t.newlines == 0) l.comment = last;
+    if (last < f->tokens.count && fmt_is_behind(f, last)) l.comment = last;
     if (!mpc_array_push(&f->lines, l)) f->no_memory = true;
 }
 

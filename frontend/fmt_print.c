@@ -117,17 +117,9 @@ static uint32_t column_after_break(const printer *p, const fmt_token *t) {
     return closes(t) ? o->outer : o->inner;
 }
 
-/* The comment that stands behind the row, when `next` is one. */
-static uint32_t comment_behind(const fmt *f, uint32_t next, uint32_t last) {
-    bool is = next < last && f->tokens.data[next].t.kind == FE_TOKEN_COMMENT && f->tokens.data[next].t.newlines == 0;
-    return is ? next : FMT_NONE;
-}
-
 static void break_row(printer *p, uint32_t token, bool from_text) {
     const fmt_token *t = &p->f->tokens.data[token];
-    uint32_t before = token - 1;
-    bool behind = p->f->tokens.data[before].t.kind == FE_TOKEN_COMMENT && p->f->tokens.data[before].t.newlines == 0;
-    end_row(p, behind ? before : FMT_NONE);
+    end_row(p, fmt_is_behind(p->f, token - 1) ? token - 1 : FMT_NONE);
     if (from_text && t->t.newlines > 1 && !closes(t)) {
         p->column = 0;
         end_row(p, FMT_NONE);
@@ -141,7 +133,7 @@ static void print_line(printer *p, const fmt_line *l) {
     begin_row(p, l->indent * FMT_INDENT);
     uint32_t wrap = find_break(p, l->first, l->last);
     for (uint32_t i = l->first; i < l->last; i++) {
-        if (t[i].dropped || (i > l->first && comment_behind(p->f, i, l->last) == i)) continue;
+        if (t[i].dropped || (i > l->first && fmt_is_behind(p->f, i))) continue;
         bool breaks = i > l->first && (t[i].breaks || i == wrap);
         if (breaks) {
             break_row(p, i, t[i].breaks);
