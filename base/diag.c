@@ -93,20 +93,21 @@ void mpc_sources_locate(const mpc_sources *sources, uint32_t file, uint32_t offs
     for (uint32_t i = s->lines[low]; i < offset; i++) *column += ((unsigned char)s->text[i] & 0xc0) != 0x80;
 }
 
-static void send_text(const mpc_sink *sink, mpc_severity severity, const char *code, mpc_span span, const char *text) {
-    mpc_label label = {span, ""};
-    mpc_diag diag = {
-        .severity = severity, .code = code, .message = text, .labels = &label, .label_count = span.file != 0};
-    sink->emit(sink->user, &diag);
+/* Fills in the message. */
+static void send_diag(const mpc_sink *sink, mpc_diag *diag, const char *format, va_list args) {
+    if (!sink || !sink->emit) return;
+    mpc_str text = {0};
+    mpc_str_vprintf(&text, format, args);
+    diag->message = text.failed ? "(no memory to say what is wrong)" : mpc_str_cstr(&text);
+    sink->emit(sink->user, diag);
+    mpc_str_free(&text);
 }
 
 static void send(const mpc_sink *sink, mpc_severity severity, const char *code, mpc_span span, const char *format,
                  va_list args) {
-    if (!sink || !sink->emit) return;
-    mpc_str text = {0};
-    mpc_str_vprintf(&text, format, args);
-    send_text(sink, severity, code, span, text.failed ? "(no memory to say what is wrong)" : mpc_str_cstr(&text));
-    mpc_str_free(&text);
+    mpc_label label = {span, ""};
+    mpc_diag diag = {.severity = severity, .code = code, .labels = &label, .label_count = span.file != 0};
+    send_diag(sink, &diag, format, args);
 }
 
 mpc_status mpc_error(const mpc_sink *sink, const char *code, const char *format, ...) {
@@ -121,6 +122,16 @@ mpc_status mpc_error_at(const mpc_sink *sink, const char *code, mpc_span span, c
     va_list args;
     va_start(args, format);
     send(sink, MPC_SEV_ERROR, code, span, format, args);
+    va_end(args);
+    return MPC_FAILED;
+}
+
+mpc_status mpc_error_help(const mpc_sink *sink, const char *code, const char *place, const char *help,
+                          const char *format, ...) {
+    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = code, .place = place, .help = help};
+    va_list args;
+    va_start(args, format);
+    send_diag(sink, &diag, format, args);
     va_end(args);
     return MPC_FAILED;
 }

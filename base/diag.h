@@ -57,6 +57,9 @@ mpc_status mpc_error(const mpc_sink *sink, const char *code, const char *format,
     __attribute__((format(printf, 3, 4)));
 mpc_status mpc_error_at(const mpc_sink *sink, const char *code, mpc_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* With what to do about it; `place`: a file or folder, NULL: none. */
+mpc_status mpc_error_help(const mpc_sink *sink, const char *code, const char *place, const char *help,
+                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 void mpc_warn(const mpc_sink *sink, const char *code, mpc_span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

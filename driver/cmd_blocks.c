@@ -66,14 +66,10 @@ static bool show_blocks(blocks_job *job, mpc_context *ctx) {
 }
 
 static int refuse_unknown(const mpc_cli *cli, const blocks_job *job) {
-    mpc_str message = {0}, help = {0};
-    mpc_str_printf(&message, "std/ has no file and no block `%s`", job->wanted);
+    mpc_str help = {0};
     if (job->near[0]) mpc_str_printf(&help, "did you mean `%s`?", job->near);
     else mpc_str_append(&help, "`mpc blocks` lists what there is");
-    mpc_diag diag = {
-        .severity = MPC_SEV_ERROR, .code = "E377", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
-    cli->sink.emit(cli->sink.user, &diag);
-    mpc_str_free(&message);
+    mpc_error_help(&cli->sink, "E377", NULL, mpc_str_cstr(&help), "std/ has no file and no block `%s`", job->wanted);
     mpc_str_free(&help);
     return MPC_EXIT_FAILED;
 }

@@ -38,8 +38,7 @@ static bool refuse(const mpc_session *s, const mpc_assignment_refusal *how, cons
     mpc_str_printf(&text, "%s\n", how->message);
     mpc_diff_print(diff, SHOWN, &text);
     while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
-    mpc_diag diag = {.severity = MPC_SEV_ERROR, .code = how->code, .message = mpc_str_cstr(&text), .help = how->help};
-    s->sink->emit(s->sink->user, &diag);
+    mpc_error_help(s->sink, how->code, NULL, how->help, "%s", mpc_str_cstr(&text));
     mpc_str_free(&text);
     return false;
 }

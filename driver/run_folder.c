@@ -85,12 +85,8 @@ static bool remove_run(const char *path, const mpc_sink *sink) {
 static bool may_take(const mpc_session *s) {
     const mpc_options *o = s->cli->options;
     if (mpc_folder_is_empty(o->out) || o->overwrite) return true;
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E351",
-                     .message = "this folder is not empty",
-                     .place = o->out,
-                     .help = "another --out, or --overwrite to start afresh there, or --resume to go on"};
-    s->sink->emit(s->sink->user, &diag);
+    mpc_error_help(s->sink, "E351", o->out, "another --out, or --overwrite to start afresh there, or --resume to go on",
+                   "this folder is not empty");
     return false;
 }
 

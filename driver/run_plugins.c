@@ -59,12 +59,7 @@ static void refuse(const mpc_session *s, const char *folder, const json_t *row, 
     if (copy) mpc_str_printf(&help, "--load-plugin %s%s goes on with the copy that the run kept, ", folder, copy);
     if (now) mpc_str_printf(&help, "--load-plugin %s with the plugin as it is now", path);
     else mpc_str_printf(&help, "--load-plugin FILE with another %s", mpc_path_name(path));
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E375",
-                     .message = mpc_str_cstr(&message),
-                     .place = folder,
-                     .help = mpc_str_cstr(&help)};
-    s->sink->emit(s->sink->user, &diag);
+    mpc_error_help(s->sink, "E375", folder, mpc_str_cstr(&help), "%s", mpc_str_cstr(&message));
     mpc_str_free(&message);
     mpc_str_free(&help);
 }

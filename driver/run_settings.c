@@ -164,16 +164,13 @@ static void note_device(const mpc_session *s, const json_t *run) {
 }
 
 static bool refuse_changes(const mpc_run_folder *f, mpc_session *s, const json_t *old, json_t *now) {
-    mpc_str message = {0}, lines = {0};
+    mpc_str lines = {0};
     uint32_t count = list_changes(s->cli->options, old, now, false, &lines);
-    mpc_str_printf(&message, "%u setting%s differ%s from those of %s%s", count, count == 1 ? "" : "s",
-                   count == 1 ? "s" : "", mpc_str_cstr(&f->path), mpc_str_cstr(&lines));
-    mpc_diag diag = {.severity = MPC_SEV_ERROR,
-                     .code = "E353",
-                     .message = mpc_str_cstr(&message),
-                     .help = "leave them as they were, or say --change KEY=VALUE for each to go on with another value"};
-    if (count) s->sink->emit(s->sink->user, &diag);
-    mpc_str_free(&message);
+    if (count)
+        mpc_error_help(s->sink, "E353", NULL,
+                       "leave them as they were, or say --change KEY=VALUE for each to go on with another value",
+                       "%u setting%s differ%s from those of %s%s", count, count == 1 ? "" : "s", count == 1 ? "s" : "",
+                       mpc_str_cstr(&f->path), mpc_str_cstr(&lines));
     mpc_str_free(&lines);
     return count == 0;
 }
@@ -229,16 +226,13 @@ static bool refuse_lasting(const mpc_run_folder *f, const mpc_session *s, const 
         const lasting *l = &LASTING[i];
         if (!is_changed_key(s->cli->options, l->key) || !l->differs(old, now)) continue;
         char a[64], b[64];
-        mpc_str message = {0}, help = {0};
+        mpc_str help = {0};
         value_text(json_object_get(old, l->key), a);
         value_text(json_object_get(now, l->key), b);
-        mpc_str_printf(&message, "--change %s: it can't change within a run (%s, now %s): %s", l->key, a, b, l->why);
         mpc_str_printf(&help, "a new run can start from these weights: mpc train %s --init %s --set %s=...",
                        s->cli->options->file, mpc_str_cstr(&f->path), l->key);
-        mpc_diag diag = {
-            .severity = MPC_SEV_ERROR, .code = "E376", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
-        s->sink->emit(s->sink->user, &diag);
-        mpc_str_free(&message);
+        mpc_error_help(s->sink, "E376", NULL, mpc_str_cstr(&help),
+                       "--change %s: it can't change within a run (%s, now %s): %s", l->key, a, b, l->why);
         mpc_str_free(&help);
         ok = false;
     }

@@ -28,14 +28,11 @@ static mpc_format nearest(const mpc_session *s, const char *precision) {
 }
 
 static bool refuse(const mpc_session *s, const char *precision, const char *has, const char *other) {
-    mpc_str message = {0}, help = {0};
-    mpc_str_printf(&message, "%s has no %s; it has %s", s->profile->name, precision, has);
+    mpc_str help = {0};
     mpc_str_printf(&help, "--precision %s%s; without --strict that is taken by itself", other,
                    strcmp(other, "f16") == 0 ? ", with loss scaling" : "");
-    mpc_diag diag = {
-        .severity = MPC_SEV_ERROR, .code = "E378", .message = mpc_str_cstr(&message), .help = mpc_str_cstr(&help)};
-    s->sink->emit(s->sink->user, &diag);
-    mpc_str_free(&message);
+    mpc_error_help(s->sink, "E378", NULL, mpc_str_cstr(&help), "%s has no %s; it has %s", s->profile->name, precision,
+                   has);
     mpc_str_free(&help);
     return false;
 }
