@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "driver/check.h"
+#include "driver/json_values.h"
 #include "driver/number_text.h"
 
 static bool out_of_memory(const mpc_check *c) {
@@ -18,11 +19,9 @@ static bool out_of_memory(const mpc_check *c) {
 
 static void fact(mpc_check *c, const char *key, json_t *value) { json_object_set_new(c->facts, key, value); }
 
-static json_t *number_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static void add_loss(mpc_check *c, double loss) {
     mpc_str_printf(&c->detail, "loss %.4g", loss);
-    fact(c, "loss", number_or_null(loss));
+    fact(c, "loss", mpc_json_number(loss));
 }
 
 /* ---- before the first step ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "driver/explain_value.h"
+#include "driver/json_values.h"
 #include "passes/precision/cost.h"
 
 /* A blocker by name, with its format and, where a user's word can change it, that word. */
@@ -84,8 +85,7 @@ static void take_rule(const mpc_choice_line *line, mpc_explained *x) {
 }
 
 static bool put_terms(const mpc_choice *choice, json_t *all) {
-    json_t *terms = json_pack("{s:o, s:o}", "f32", isfinite(choice->f32) ? json_real(choice->f32) : json_null(), "low",
-                              isfinite(choice->low) ? json_real(choice->low) : json_null());
+    json_t *terms = json_pack("{s:o, s:o}", "f32", mpc_json_number(choice->f32), "low", mpc_json_number(choice->low));
     return json_object_set_new(all, "terms", terms) == 0;
 }
 
@@ -116,7 +116,7 @@ bool mpc_explain_choice(mpc_session *s, const mpc_graph *g, mpc_node_id id, json
     if (!isfinite(x.seconds))
         ok = ok && json_object_set_new(all, "change", json_string("nothing: its type is f32 by a hard rule")) == 0;
     ok = ok && json_object_set_new(all, "alternative", json_string(mpc_format_get(x.other)->name)) == 0 &&
-         json_object_set_new(all, "price", isfinite(x.seconds) ? json_real(x.seconds) : json_null()) == 0 &&
+         json_object_set_new(all, "price", mpc_json_number(x.seconds)) == 0 &&
          json_object_set_new(all, "step", json_real(x.total)) == 0 &&
          json_object_set_new(all, "target", json_string(s->profile->name)) == 0 &&
          json_object_set_new(all, "blocked_by", json_string(KINDS[x.kind])) == 0 &&

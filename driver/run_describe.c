@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "driver/json_values.h"
 #include "driver/run_folder.h"
 #include "driver/run_plugins.h"
 #include "driver/run_settings.h"
@@ -19,7 +20,7 @@
 #include "passes/precision/cost.h"
 
 static json_t *command_line(const mpc_cli *cli) {
-    return mpc_texts_json((const char *const *)cli->argv, (size_t)cli->argc);
+    return mpc_json_texts((const char *const *)cli->argv, (size_t)cli->argc);
 }
 
 /* As eval, predict and --resume take them for defaults: "--const width=8", "--set precision=f16", later ones win. */
@@ -34,7 +35,7 @@ static json_t *overrides_json(const mpc_session *s) {
 
 /* Names of the training data's columns; null without a header. */
 static json_t *columns_json(const mpc_session *s) {
-    return s->facts.column_names ? mpc_texts_json(s->facts.column_names, (size_t)s->facts.columns) : json_null();
+    return s->facts.column_names ? mpc_json_texts(s->facts.column_names, (size_t)s->facts.columns) : json_null();
 }
 
 static json_t *run_json(mpc_session *s) {
@@ -55,7 +56,7 @@ static json_t *run_json(mpc_session *s) {
                             columns_json(s), "found", mpc_str_cstr(&found), "settings", mpc_settings_json(s->train));
     json_object_set_new(run, "target", json_string(s->profile->name));
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
-    json_object_set_new(run, "added_passes", mpc_texts_json(s->added_passes.data, s->added_passes.count));
+    json_object_set_new(run, "added_passes", mpc_json_texts(s->added_passes.data, s->added_passes.count));
     json_object_set_new(run, "used", mpc_used_files_json(s));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);

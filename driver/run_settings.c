@@ -52,12 +52,6 @@ json_t *mpc_settings_json(const mpc_train_config *t) {
     return s;
 }
 
-json_t *mpc_texts_json(const char *const *texts, size_t count) {
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(list, json_string(texts[i]));
-    return list;
-}
-
 static bool is_changed_key(const mpc_options *o, const char *key) {
     for (size_t i = 0; i < o->changes.count; i++) {
         const char *equals = strchr(o->changes.data[i], '=');

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "driver/run_settings.h"
+#include "driver/json_values.h"
 #include "driver/sweep.h"
 #include "driver/used_files.h"
 #include "runtime/file_sync.h"
@@ -33,7 +33,7 @@ static json_t *describe(mpc_sweep *s) {
     char hash[17];
     mpc_hash_text(s->session->text, s->session->text_length, hash);
     json_t *what = json_pack("{s:i, s:s, s:s, s:o, s:o, s:I, s:I}", "schema", 1, "file", o->file, "hash", hash, "over",
-                             mpc_texts_json(o->over.data, o->over.count), "arguments", mpc_texts_json(words.data, words.count), "random", (json_int_t)o->random,
+                             mpc_json_texts(o->over.data, o->over.count), "arguments", mpc_json_texts(words.data, words.count), "random", (json_int_t)o->random,
                              "seed", (json_int_t)(o->has_seed ? o->seed : 0));
     json_object_set_new(what, "used", mpc_used_files_json(s->session));
     mpc_array_free(&words);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/json_values.h"
 #include "driver/number_text.h"
 #include "driver/train_settings.h"
 #include "driver/trainer.h"
@@ -251,19 +252,17 @@ bool mpc_report_eval(mpc_trainer *t, mpc_split split, const mpc_totals *totals, 
     return true;
 }
 
-static json_t *number_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *figures_json(const mpc_totals *totals, int64_t rows) {
     json_t *object = json_object();
-    json_object_set_new(object, "loss", number_or_null(mpc_totals_loss(totals)));
+    json_object_set_new(object, "loss", mpc_json_number(mpc_totals_loss(totals)));
     for (uint32_t k = 0; k < totals->loss_count; k++) {
         char key[160];
         snprintf(key, sizeof key, "loss.%s", mpc_model_loss(totals->model, k));
-        json_object_set_new(object, key, number_or_null(mpc_totals_loss_at(totals, k)));
+        json_object_set_new(object, key, mpc_json_number(mpc_totals_loss_at(totals, k)));
     }
     for (uint32_t k = 0; k < totals->metric_count; k++)
         json_object_set_new(object, mpc_model_metric(totals->model, k)->name,
-                            number_or_null(mpc_totals_metric_at(totals, k)));
+                            mpc_json_number(mpc_totals_metric_at(totals, k)));
     json_object_set_new(object, "n", json_integer(rows));
     return object;
 }
@@ -274,7 +273,7 @@ bool mpc_report_metrics(mpc_trainer *t, const mpc_totals *test, int64_t test_row
                                (json_int_t)t->cursor.epoch);
     if (t->best.known) {
         json_object_set_new(object, "best_step", json_integer((json_int_t)t->best.step));
-        json_object_set_new(object, "best", number_or_null(t->best.value));
+        json_object_set_new(object, "best", mpc_json_number(t->best.value));
         json_object_set_new(object, "monitor", json_sprintf("%s.%s", mpc_split_name(t->monitor_split), t->monitor));
     }
     if (valid) json_object_set_new(object, "valid", figures_json(&t->evaluated, mpc_dataset_rows(valid)));
