@@ -55,15 +55,16 @@ static void append_counts(mpc_str *out, const statistics *s) {
 }
 
 /* "f32[16,8], from -1.2 to 3.1, mean size 0.53; not finite: 3 NaN" */
-static void append_statistics(mpc_str *out, const mpc_tensor *t) {
+static statistics append_statistics(mpc_str *out, const mpc_tensor *t) {
     statistics s = measure(t);
     int64_t finite = s.count - s.nan - s.infinite;
     mpc_type_print(&t->type, out);
     if (finite > 0)
         mpc_str_printf(out, ", from %.6g to %.6g, mean size %.6g", s.min, s.max, s.sum_of_sizes / (double)finite);
-    if (!mpc_format_is_float(t->type.format)) return;
+    if (!mpc_format_is_float(t->type.format)) return s;
     mpc_str_append(out, "; not finite: ");
     append_counts(out, &s);
+    return s;
 }
 
 static void start(mpc_nonfinite_found *f, mpc_phase phase) {
@@ -74,8 +75,7 @@ static void start(mpc_nonfinite_found *f, mpc_phase phase) {
 
 static void note_where(mpc_nonfinite_found *f, const mpc_tensor *t) {
     mpc_str *note = next_note(f);
-    statistics s = measure(t);
-    append_statistics(note, t);
+    statistics s = append_statistics(note, t);
     if (s.first >= 0)
         mpc_str_printf(note, "; the first is %s at element %lld", mpc_nonfinite_word(t->data[s.first]),
                        (long long)s.first);
