@@ -28,6 +28,7 @@ enum { CHILD_REFUSED = 1, CHILD_WRITE = 2, CHILD_MEMORY = 3 };
 typedef struct cubin_file {
     char *path;
     bool usable;
+    bool forgotten; /* until it is made anew */
 } cubin_file;
 
 typedef struct wanted_kernel {
@@ -135,7 +136,8 @@ mpc_status mpc_cubins_add(mpc_cubins *c, const mpc_program *program, const mpc_k
 static uint32_t add_file(mpc_cubins *c, const char *path) {
     uint32_t file = 0;
     if (mpc_map_get(c->paths, path, &file)) {
-        c->files.data[file].usable = c->files.data[file].usable || mpc_cache_check(path);
+        cubin_file *known = &c->files.data[file];
+        known->usable = known->usable || (!known->forgotten && mpc_cache_check(path));
         return file;
     }
     cubin_file f = {.path = mpc_arena_strdup(c->arena, path)};
@@ -311,7 +313,9 @@ static bool point_link(const mpc_cubins *c, const char *link, const batch *b) {
 }
 
 static mpc_status publish(mpc_cubins *c, const batch *b) {
+    uint32_t file = 0;
     bool ok = mpc_cache_publish(b->temporary, b->path);
+    if (ok && mpc_map_get(c->paths, b->path, &file)) c->files.data[file].forgotten = false;
     for (size_t i = 0; i < b->wanted.count && ok; i++) ok = point_link(c, c->wanted.data[b->wanted.data[i]].link, b);
     if (!ok)
         return mpc_error(c->sink, "E662", "can't write to the cache of compiled kernels, %s: %s", c->folder,
@@ -484,9 +488,10 @@ mpc_status mpc_cubins_report(const mpc_cubins *c, uint32_t kernel, mpc_kernel_re
     return status;
 }
 
+/* The file stays, for others that have looked it up and don't mind: what is made anew takes its name or the links. */
 void mpc_cubins_forget(mpc_cubins *c, uint32_t file) {
-    unlink(c->files.data[file].path);
     c->files.data[file].usable = false;
+    c->files.data[file].forgotten = true;
     for (size_t i = 0; i < c->wanted.count; i++)
         if (c->wanted.data[i].file == file) c->wanted.data[i].file = MPC_NONE;
 }

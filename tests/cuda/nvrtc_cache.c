@@ -130,11 +130,28 @@ static void damaged_files_are_compiled_again(void) {
         for_each_cubin(damages[i]);
         mpc_cubins *c = build(0, 8);
         CHECK_MSG(mpc_cubins_compiled(c) == 8, "damage %d: %u", i, mpc_cubins_compiled(c));
-        mpc_cubins_forget(c, mpc_cubins_file_of(c, 0)); /* whole, but of no use */
-        CHECK(mpc_cubins_build(c) == MPC_OK);
-        CHECK_MSG(mpc_cubins_compiled(c) > 8, "%u", mpc_cubins_compiled(c));
         mpc_cubins_destroy(c);
     }
+}
+
+/* One load's refusal of a whole file mustn't take it from under another that is about to read it. */
+static void a_forgotten_file_stays_for_others(void) {
+    mpc_cubins_destroy(build(0, 8));
+    mpc_cubins *c = build(0, 8), *other = build(0, 8);
+    uint32_t anew = 0;
+    mpc_cubins_forget(c, mpc_cubins_file_of(c, 0));
+    for (int again = 0; again < 2; again++) {
+        char *content = NULL;
+        uint64_t bytes = 0;
+        CHECK(mpc_cubins_read(other, mpc_cubins_file_of(other, 0), &content, &bytes) == MPC_OK && bytes > 0);
+        mpc_free(content);
+        CHECK(mpc_cubins_build(c) == MPC_OK); /* makes it anew, then has it */
+        if (!again) anew = mpc_cubins_compiled(c);
+        CHECK_MSG(anew > 0 && mpc_cubins_compiled(c) == anew, "%u %u", anew, mpc_cubins_compiled(c));
+        CHECK(mpc_cubins_file_of(c, 0) < mpc_cubins_file_count(c));
+    }
+    mpc_cubins_destroy(c);
+    mpc_cubins_destroy(other);
 }
 
 static void no_temporary_files_are_left(void) {
@@ -210,6 +227,7 @@ int main(void) {
     kernels_are_found_whoever_compiled_them();
     equal_kernels_of_two_programs_are_compiled_once();
     damaged_files_are_compiled_again();
+    a_forgotten_file_stays_for_others();
     refused_text_says_why();
     reports_name_registers();
     failing_memory_is_survived();
