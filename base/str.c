@@ -92,6 +92,11 @@ const char *mpc_path_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+bool mpc_ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
 /* One row of the distance table after another; `row[j]` is the distance of a[0..i] and b[0..j]. */
 static unsigned next_row(unsigned *row, char c, unsigned i, const char *b, size_t length) {
     unsigned diagonal = row[0], smallest = row[0] = i + 1;

@@ -30,6 +30,7 @@ void mpc_hash_text(const void *data, size_t size, char out[17]);
 
 /* What stands behind the last slash of a path: part of `path`. */
 const char *mpc_path_name(const char *path);
+bool mpc_ends_with(const char *text, const char *end);
 
 /* Levenshtein distance with early exit: returns limit + 1 when the distance is greater than `limit`. */
 unsigned mpc_edit_distance(const char *a, const char *b, unsigned limit);

@@ -104,7 +104,7 @@ void mpc_cg_matmul(mpc_cg *cg, const mpc_node *n) {
     if (launch == NULL) return;
     mpc_matmul *mm = &launch->matmul;
     fill_matmul(cg, n, mm);
-    double batch = (double)(mm->batch[0] * mm->batch[1] * mm->batch[2]);
+    double batch = (double)mpc_matmul_batches(mm);
     launch->flops = 2.0 * batch * (double)mm->m * (double)mm->n * (double)mm->k;
     launch->bytes = bytes_of(cg, mpc_operand(cg->g, n, 0)) + bytes_of(cg, mpc_operand(cg->g, n, 1)) +
                     bytes_of(cg, mpc_result(n, 0));

@@ -16,11 +16,6 @@ typedef struct side {
     mpc_plan_cost cost;
 } side;
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 static bool has_decisions(const mpc_graph *g) {
     for (mpc_node_id i = 0; g->decisions && i < g->node_count; i++)
         if (g->decisions[i].present) return true;
@@ -84,7 +79,7 @@ static bool parse_assignment(mpc_cli *cli, const char *text, side *out) {
 }
 
 static bool read_side(mpc_cli *cli, const char *path, bool is_other, side *out) {
-    if (ends_with(path, ".mpg")) return read_model(cli, path, is_other, out);
+    if (mpc_ends_with(path, ".mpg")) return read_model(cli, path, is_other, out);
     char *text;
     size_t size;
     if (mpc_data_read_file(path, &cli->sink, &text, &size) != MPC_OK) return false;

@@ -19,7 +19,7 @@ static void print_matmul(const mpc_program *p, const mpc_matmul *m, mpc_str *out
     mpc_str_append(out, " b=");
     print_pointer(p, m->b, out);
     mpc_str_printf(out, " m=%lld n=%lld k=%lld", (long long)m->m, (long long)m->n, (long long)m->k);
-    long long batch = (long long)(m->batch[0] * m->batch[1] * m->batch[2]);
+    long long batch = mpc_matmul_batches(m);
     if (batch != 1) mpc_str_printf(out, " batch=%lld", batch);
     mpc_str_printf(out, " %s*%s->%s", mpc_format_get(m->fa)->name, mpc_format_get(m->fb)->name,
                    mpc_format_get(m->fc)->name);

@@ -74,6 +74,7 @@ typedef struct mpc_matmul {
     int64_t batch[MPC_MATMUL_BATCH_DIMS]; /* extents, 1 where unused */
     int64_t a_batch[MPC_MATMUL_BATCH_DIMS], b_batch[MPC_MATMUL_BATCH_DIMS], c_batch[MPC_MATMUL_BATCH_DIMS];
 } mpc_matmul;
+static inline int64_t mpc_matmul_batches(const mpc_matmul *mm) { return mm->batch[0] * mm->batch[1] * mm->batch[2]; }
 
 typedef enum mpc_conv_kind { MPC_CONV_FORWARD, MPC_CONV_GRAD_INPUT, MPC_CONV_GRAD_WEIGHT } mpc_conv_kind;
 typedef struct mpc_conv {

@@ -26,7 +26,7 @@ static bool rows_run_on(const mpc_matmul *mm) {
 }
 
 static epilogue describe(const mpc_matmul *mm) {
-    epilogue e = {.mm = mm, .to = mpc_format_get(mm->fc), .rows = mm->m * mm->batch[0] * mm->batch[1] * mm->batch[2]};
+    epilogue e = {.mm = mm, .to = mpc_format_get(mm->fc), .rows = mm->m * mpc_matmul_batches(mm)};
     e.width = mm->c_col == 1 ? mpc_grid_width(mm->n, e.to->bytes >= 4 ? 4 : 8) : 1;
     e.general = !rows_run_on(mm);
     e.narrow = mpc_grid_is_narrow(e.rows * mm->n / e.width);

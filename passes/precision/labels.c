@@ -35,13 +35,18 @@ static void give_results(mpc_labels *l, mpc_node_id id, uint32_t variable) {
 
 /* --- what is ruled out, as bits by format --- */
 
-static uint32_t bit(mpc_format f) { return f == MPC_FMT_none ? 0 : 1u << f; }
-static uint32_t every_low(const mpc_plan *p) { return bit(p->low) | bit(p->also); }
-static bool is_every_low(const mpc_plan *p, uint32_t banned) { return banned == every_low(p); }
+static bool is_every_low(const mpc_plan *p, uint32_t banned) {
+    mpc_format lows[2];
+    uint32_t every = 0, count = mpc_plan_lows(p, lows);
+    for (uint32_t i = 0; i < count; i++) every |= 1u << lows[i];
+    return banned == every;
+}
 
 static uint32_t banned_by_range(const mpc_plan *p, mpc_value_id v) {
-    uint32_t banned = mpc_plan_forced(p, v, p->low) != 0 ? bit(p->low) : 0;
-    if (p->also != MPC_FMT_none && mpc_plan_forced(p, v, p->also) != 0) banned |= bit(p->also);
+    mpc_format lows[2];
+    uint32_t banned = 0, count = mpc_plan_lows(p, lows);
+    for (uint32_t i = 0; i < count; i++)
+        if (mpc_plan_forced(p, v, lows[i]) != 0) banned |= 1u << lows[i];
     return banned;
 }
 
@@ -59,8 +64,10 @@ static uint32_t banned_for_operands(const mpc_plan *p, const mpc_node *n) {
 }
 
 static uint32_t banned_by_constants(const mpc_plan *p, const mpc_node *n) {
-    uint32_t banned = mpc_constants_survive(p, n, p->low) ? 0 : bit(p->low);
-    if (p->also != MPC_FMT_none && !mpc_constants_survive(p, n, p->also)) banned |= bit(p->also);
+    mpc_format lows[2];
+    uint32_t banned = 0, count = mpc_plan_lows(p, lows);
+    for (uint32_t i = 0; i < count; i++)
+        if (!mpc_constants_survive(p, n, lows[i])) banned |= 1u << lows[i];
     return banned;
 }
 

@@ -48,6 +48,12 @@ typedef struct mpc_plan {
 mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
 /* A second low format, before anything is decided; MPC_NO_MEMORY after a diagnostic. */
 mpc_status mpc_plan_allow(mpc_plan *plan, mpc_format also);
+/* The low formats that a solver may use: one, or two with `also`; returns how many. */
+static inline uint32_t mpc_plan_lows(const mpc_plan *p, mpc_format out[2]) {
+    out[0] = p->low;
+    out[1] = p->also;
+    return p->also == MPC_FMT_none ? 1 : 2;
+}
 /* Why a value may not be held in a low format; 0: it may. */
 static inline mpc_sym mpc_plan_forced(const mpc_plan *p, mpc_value_id v, mpc_format f) {
     if (p->forced_also != NULL && f == p->also) return p->forced_also[v];

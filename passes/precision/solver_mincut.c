@@ -37,12 +37,12 @@ static const char *rule_of_result(const mpc_labels *l, mpc_node_id id) {
 
 /* "" or the low format that the decision might not have, which the numbers ruled out. */
 static const char *ban_text(const mpc_plan *p, const mpc_labels *l, uint32_t variable, char out[32]) {
+    mpc_format lows[2];
+    uint32_t count = mpc_plan_lows(p, lows);
     out[0] = '\0';
-    if (variable == MPC_NONE || p->also == MPC_FMT_none || l->variables[variable].pinned != MPC_FMT_none) return out;
-    for (int i = 0; i < 2; i++) {
-        mpc_format f = i == 0 ? p->low : p->also;
-        if (!mpc_label_may_be(l, variable, f)) snprintf(out, 32, "; can't be %s (N45)", name_of(f));
-    }
+    if (variable == MPC_NONE || count == 1 || l->variables[variable].pinned != MPC_FMT_none) return out;
+    for (uint32_t i = 0; i < count; i++)
+        if (!mpc_label_may_be(l, variable, lows[i])) snprintf(out, 32, "; can't be %s (N45)", name_of(lows[i]));
     return out;
 }
 
@@ -260,8 +260,8 @@ static mpc_status solve_for_budget(mpc_plan *p, const mpc_solver_env *env) {
 mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
     mpc_solution solution = {0};
     const mpc_device_profile *profile = mpc_costs_profile(env->costs);
-    const mpc_format formats[2] = {p->low, p->also};
-    uint32_t count = p->also == MPC_FMT_none ? 1 : 2;
+    mpc_format formats[2];
+    uint32_t count = mpc_plan_lows(p, formats);
     if (env->pass->sensitivity != NULL && env->pass->loss_budget > 0) return solve_for_budget(p, env);
     if (!mpc_device_gains(profile, p->low) && (count == 1 || !mpc_device_gains(profile, p->also))) {
         say_list(p, profile);

@@ -58,7 +58,7 @@ static void swap_operands(mpc_matmul *mm) {
  * in m, in blocks tall enough to pay for packing b in each call; the others in n first. */
 static void choose_blocks(dnn_matmul *d) {
     const mpc_matmul *mm = &d->mm;
-    d->batches = mm->batch[0] * mm->batch[1] * mm->batch[2];
+    d->batches = mpc_matmul_batches(mm);
     int64_t wanted = mm->m * mm->n * mm->k / BLOCK_WORK + 1;
     if (d->batches >= 4) wanted = mpc_divide_up(wanted, 2);
     if (wanted > MAX_BLOCKS) wanted = MAX_BLOCKS;

@@ -69,7 +69,7 @@ static bool bind_own(mpc_plan *plan, const mpc_binding *b) {
 static void choose_blocks(own_matmul *o) {
     const mpc_matmul *mm = o->mm;
     int64_t work = mm->m * mm->n * mm->k;
-    o->batches = mm->batch[0] * mm->batch[1] * mm->batch[2];
+    o->batches = mpc_matmul_batches(mm);
     o->batches_per_unit = 1;
     o->m_block = mm->m;
     o->n_block = mm->n;

@@ -48,7 +48,7 @@ static mpc_plan *plan_rows(const mpc_plan_env *env, const mpc_matmul *mm) {
 
 static bool is_thin(const mpc_matmul *mm) {
     bool whole_rows = mm->fc == MPC_FMT_f32 && mm->c_col == 1 && mm->c_row == mm->n && mm->b_col == 1;
-    bool alone = mm->batch[0] * mm->batch[1] * mm->batch[2] == 1 && !mm->has_bias && !mm->relu;
+    bool alone = mpc_matmul_batches(mm) == 1 && !mm->has_bias && !mm->relu;
     int64_t row_bytes = mm->n * (int64_t)sizeof(float);
     bool b_stays = row_bytes > 0 && mm->k > 0 && mm->k <= MOST_B_BYTES / row_bytes; /* in the first-level cache */
     return whole_rows && alone && b_stays && mm->m * row_bytes >= LEAST_BYTES;

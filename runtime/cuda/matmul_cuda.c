@@ -94,7 +94,7 @@ static mpc_status refuse(const mpc_cuda_matmul *m, const char *why) {
 
 static mpc_status make_forms(mpc_cuda_matmul *m) {
     const mpc_matmul *mm = &m->launch->matmul;
-    m->empty = mm->m == 0 || mm->n == 0 || mm->batch[0] * mm->batch[1] * mm->batch[2] == 0;
+    m->empty = mm->m == 0 || mm->n == 0 || mpc_matmul_batches(mm) == 0;
     if (m->empty) return MPC_OK;
     if (mm->k == 0) return refuse(m, "sums over nothing");
     const char *why = make_form(m, FORM_DIRECT, mm, epilogue_of(mm));
