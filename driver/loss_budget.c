@@ -1,5 +1,6 @@
-/* --loss-budget X: from a table of sensitivities (measured, or --sensitivity FILE) to an assignment, and what it is worth in numbers. The assignment is made
- * here, before the first step; from then on it is like any other: kept in the run's folder, taken from there by whoever goes on with the run. */
+/* --loss-budget X: from a table of sensitivities (measured, or --sensitivity FILE) to an assignment, and what it is
+ * worth in numbers. The assignment is made here, before the first step; from then on it is like any other: kept in the
+ * run's folder, taken from there by whoever goes on with the run. */
 #include "driver/loss_budget.h"
 
 #include <jansson.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "driver/json_values.h"
 #include "passes/precision/cost.h"
 #include "runtime/data/dataset_impl.h"
 #include "runtime/file_sync.h"
@@ -55,34 +57,58 @@ typedef struct outcome {
     mpc_loss_check check;
 } outcome;
 
-static void print_json(const outcome *o, FILE *to) {
+static json_t *json_of_dial(const outcome *o) {
     const mpc_dial *d = &o->dial;
-    json_t *line = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:s}", "loss_budget", d->budget, "predicted",
-                             d->predicted, "predicted_without_budget", d->free_predicted, "seconds", d->seconds,
-                             "seconds_without_budget", d->free_seconds, "seconds_f32", d->f32_seconds, "bound", d->bound,
-                             "cuts", (int)d->rounds, "target", o->target);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s}", "loss_budget", mpc_json_number(d->budget),
+                     "predicted", mpc_json_number(d->predicted), "predicted_without_budget",
+                     mpc_json_number(d->free_predicted), "seconds", mpc_json_number(d->seconds),
+                     "seconds_without_budget", mpc_json_number(d->free_seconds), "seconds_f32",
+                     mpc_json_number(d->f32_seconds), "bound", mpc_json_number(d->bound), "cuts", (int)d->rounds,
+                     "target", o->target);
+}
+
+static void print_json(const outcome *o, FILE *to) {
+    const mpc_loss_check *c = &o->check;
+    json_t *line = json_of_dial(o);
     if (line && o->batches > 0) {
         json_object_set_new(line, "batches", json_integer((json_int_t)o->batches));
-        json_object_set_new(line, "measured", json_real(o->check.deviation));
-        json_object_set_new(line, "measured_typical", json_real(o->check.typical));
-        json_object_set_new(line, "measured_after_update", json_real(o->check.after_update));
+        json_object_set_new(line, "measured", mpc_json_number(c->deviation));
+        json_object_set_new(line, "measured_all", mpc_json_number(c->deviation_all));
+        json_object_set_new(line, "measured_choices", mpc_json_number(c->deviation_choices));
+        json_object_set_new(line, "measured_after_update", mpc_json_number(c->after_update));
+        json_object_set_new(line, "batches_other_choice", json_integer((json_int_t)c->other_batches));
+        json_object_set_new(line, "other_choice_elements", json_integer((json_int_t)c->other_elements));
+        json_object_set_new(line, "other_choice", c->other_choice ? json_string(c->other_choice) : json_null());
     }
     if (line) json_dumpf(line, to, JSON_COMPACT);
     fputc('\n', to);
     json_decref(line);
 }
 
-static void print_text(const outcome *o, FILE *to) {
+static void print_check(const mpc_session *s, const outcome *o, FILE *to) {
+    const mpc_loss_check *c = &o->check;
+    fprintf(to,
+            "measured on %lld batches: the loss deviates from f32%s by %.3g; one update's rounding moves the next loss "
+            "by %.3g\n",
+            (long long)o->batches, c->other_choice ? " with the same choices" : "", c->deviation, c->after_update);
+    if (!c->other_choice) return;
+    fprintf(to, "in %lld of them rounding makes a choice fall out otherwise, first of all `%s`",
+            (long long)c->other_batches, c->other_choice);
+    if (c->other_place.file) fprintf(to, " (%s:%u)", mpc_sym_text(s->ctx, c->other_place.file), c->other_place.line);
+    fprintf(to, " in %lld elements: that alone moves the loss by %.3g, rounding and choices together by %.3g\n",
+            (long long)c->other_elements, c->deviation_choices, c->deviation_all);
+}
+
+static void print_text(const mpc_session *s, const outcome *o, FILE *to) {
     const mpc_dial *d = &o->dial;
     double gap = d->bound > 0 ? 100 * (d->seconds / d->bound - 1) : 0;
-    fprintf(to, "loss budget %.3g: predicted deviation %.3g, without a budget %.3g\n", d->budget, d->predicted, d->free_predicted);
-    fprintf(to, "time of a step on %s by the model: %.2f us, without a budget %.2f us, in f32 %.2f us; at most %.2f%% above the fastest within the budget\n",
+    fprintf(to, "loss budget %.3g: predicted deviation %.3g, without a budget %.3g\n", d->budget, d->predicted,
+            d->free_predicted);
+    fprintf(to,
+            "time of a step on %s by the model: %.2f us, without a budget %.2f us, in f32 %.2f us; at most %.2f%% "
+            "above the fastest within the budget\n",
             o->target, d->seconds * 1e6, d->free_seconds * 1e6, d->f32_seconds * 1e6, gap);
-    if (o->batches > 0)
-        fprintf(to,
-                "measured on %lld batches: the loss deviates from f32 by %.3g, by %.3g on a typical one; one update's "
-                "rounding moves the next loss by %.3g\n",
-                (long long)o->batches, o->check.deviation, o->check.typical, o->check.after_update);
+    if (o->batches > 0) print_check(s, o, to);
 }
 
 /* f32 itself rounds: below 1e-7 of a loss near 1 there is nothing to compare. */
@@ -90,7 +116,8 @@ static void warn_if_far(const mpc_session *s, const outcome *o) {
     double predicted = o->dial.predicted, measured = o->check.deviation;
     if (o->batches == 0 || fmax(predicted, measured) < 1e-6 || isnan(predicted)) return;
     if (measured <= 3 * predicted && predicted <= 3 * measured) return;
-    mpc_warn(s->sink, "W188", (mpc_span){0}, "the loss deviates by %.3g under the assignment, predicted were %.3g", measured, predicted);
+    mpc_warn(s->sink, "W188", (mpc_span){0}, "the loss deviates by %.3g under the assignment, predicted were %.3g",
+             measured, predicted);
 }
 
 static bool decide(mpc_session *s, mpc_dataset *d, mpc_dial *dial) {
@@ -120,7 +147,7 @@ bool mpc_loss_budget_apply(mpc_session *s, mpc_dataset *d, FILE *to) {
     }
     if (out.batches > 0 && !mpc_loss_compare(s, d, out.batches, &out.check)) return false;
     if (o->json) print_json(&out, to);
-    else print_text(&out, to);
+    else print_text(s, &out, to);
     warn_if_far(s, &out);
     return true;
 }

@@ -1,7 +1,8 @@
-/* Runs beside a session, on states of their own: steps in f32 whose every value and gradient is seen, and steps in f32 next to steps under the assignment from
- * the same weights on the same rows. The session's store, assignment and data stay as they were, but data is bound again by whoever trains. */
+/* Runs beside a session, on states of their own: steps in f32 whose every value and gradient is seen, and steps in f32
+ * next to steps under the assignment from the same weights on the same rows, once more with the choices that the
+ * assignment's step made. The session's store, assignment and data stay as they were, but data is bound again by
+ * whoever trains. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -102,23 +103,21 @@ static bool copy_states(mpc_store *from, mpc_store *to) {
     return mpc_store_derive(to) == MPC_OK;
 }
 
-static bool run(mpc_step *step, const mpc_dataset *d, const uint32_t *rows, bool flush, double *loss) {
-    if (!mpc_step_feed(step, d, rows)) return false;
-    mpc_step_set_flush(step, flush);
-    if (!mpc_step_run(step)) return false;
-    *loss = mpc_step_scalar(step, mpc_step_output(step, "loss"), 0);
-    return true;
-}
-
 /* A step on states of its own, from those that the session starts with. */
 typedef struct beside {
     mpc_session session;
     mpc_step *step;
 } beside;
 
+/* f32; the assignment; f32 on what the assignment's update left; f32 with the choices of the assignment's step, without
+ * a step where there are none */
+enum { WIDE, LOW, AFTER, GIVEN, BESIDE };
+
 static bool open_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *a, mpc_dataset *d,
-                        beside *out) {
+                        bool given, beside *out) {
     out->session = mpc_session_beside(s, config, a);
+    out->session.watch_choices = !given;
+    out->session.given_choices = given;
     out->step = a ? mpc_step_create(&out->session, MPC_PHASE_TRAIN, mpc_session_batch(s, d)) : NULL;
     return out->step && mpc_session_start_states(s, out->session.store) && mpc_standardize(s, out->session.store, d) &&
            mpc_step_bind(out->step, d);
@@ -129,29 +128,94 @@ static void close_beside(beside *b) {
     mpc_store_destroy(b->session.store);
 }
 
-enum { WIDE, LOW, AFTER, BESIDE }; /* f32, the assignment, f32 on what the assignment's update left */
+/* ---- choices: outputs choice:NAME of a step, inputs of that name of the step that is given them ---- */
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+static const char *choice_of(const mpc_step *step, uint32_t output) {
+    static const char prefix[] = "choice:";
+    const char *name = step->exec->outputs[output].name;
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
 }
 
-/* The median of a normal distribution's size is 0.6745 of its deviation. */
-static double typical_of(double *sizes, int64_t count) {
-    qsort(sizes, (size_t)count, sizeof *sizes, by_size);
-    return (sizes[(count - 1) / 2] + sizes[count / 2]) / 2 / 0.6745;
+static bool has_choices(const mpc_step *step) {
+    for (uint32_t i = 0; i < step->exec->output_count; i++)
+        if (choice_of(step, i)) return true;
+    return false;
 }
 
-/* One batch from the weights of the training in f32. `after`: the same loss with the weights of the assignment's last
- * update instead. */
-static bool compare_batch(beside *b, mpc_dataset *d, const uint32_t *rows, bool flush, double *off, double *after) {
-    mpc_store *wide = b[WIDE].session.store, *low = b[LOW].session.store;
-    double f32 = 0, ours = 0, moved = 0;
-    bool ok = copy_states(low, b[AFTER].session.store) && run(b[AFTER].step, d, rows, flush, &moved);
-    ok = ok && copy_states(wide, low) && run(b[LOW].step, d, rows, flush, &ours) &&
-         run(b[WIDE].step, d, rows, flush, &f32);
-    *off = fabs(ours - f32);
-    *after = moved - f32;
+static void give_choices(mpc_step *from, mpc_step *to) {
+    for (uint32_t i = 0; i < to->exec->input_count; i++) {
+        uint32_t choice = mpc_step_output(from, to->exec->inputs[i].name);
+        if (choice == MPC_NONE || strcmp(to->exec->inputs[i].source, "control:choice") != 0) continue;
+        memcpy(to->exec->vtable->input(to->exec, i), from->exec->vtable->output(from->exec, choice),
+               (size_t)mpc_type_bytes(&to->exec->input_types[i]));
+    }
+}
+
+static int64_t count_unequal(const mpc_type *type, const char *a, const char *b) {
+    int64_t elements = mpc_type_elements(type), unequal = 0;
+    size_t bytes = elements > 0 ? (size_t)(mpc_type_bytes(type) / elements) : 0;
+    for (int64_t i = 0; i < elements; i++) unequal += memcmp(a + (size_t)i * bytes, b + (size_t)i * bytes, bytes) != 0;
+    return unequal;
+}
+
+/* Whether the last two steps chose otherwise. The first choice that differs is to blame, since later ones may only
+ * follow from it (outputs are in the order of the graph): its elements are added to the count of that output of the f32
+ * step. */
+static bool chose_otherwise(const beside *b, int64_t *blamed) {
+    mpc_step *wide = b[WIDE].step, *low = b[LOW].step;
+    for (uint32_t i = 0; i < wide->exec->output_count; i++) {
+        uint32_t same = choice_of(wide, i) ? mpc_step_output(low, wide->exec->outputs[i].name) : MPC_NONE;
+        if (same == MPC_NONE) continue;
+        int64_t unequal = count_unequal(&wide->exec->output_types[i], wide->exec->vtable->output(wide->exec, i),
+                                        low->exec->vtable->output(low->exec, same));
+        blamed[i] += unequal;
+        if (unequal > 0) return true;
+    }
+    return false;
+}
+
+static void name_most_blamed(const mpc_step *wide, const int64_t *blamed, mpc_loss_check *out) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < wide->exec->output_count; i++)
+        if (blamed[i] > blamed[most]) most = i;
+    const char *name = choice_of(wide, most);
+    if (!name || blamed[most] == 0) return;
+    const mpc_graph *g = wide->graph;
+    const mpc_node *n = mpc_producer(g, mpc_graph_find_output(g, wide->exec->outputs[most].name));
+    out->other_choice = mpc_sym_text(g->ctx, mpc_intern(g->ctx, name));
+    out->other_elements = blamed[most];
+    if (n) out->other_place = n->loc;
+}
+
+/* ---- batches ---- */
+
+typedef struct losses { /* of one batch, by step */
+    double of[BESIDE];
+} losses;
+
+typedef struct batch {
+    const mpc_dataset *d;
+    uint32_t *rows;
+    bool flush;
+} batch;
+
+static bool run(mpc_step *step, const batch *x, mpc_step *chooser, double *loss) {
+    if (!mpc_step_feed(step, x->d, x->rows)) return false;
+    if (chooser) give_choices(chooser, step);
+    mpc_step_set_flush(step, x->flush);
+    if (!mpc_step_run(step)) return false;
+    *loss = mpc_step_scalar(step, mpc_step_output(step, "loss"), 0);
+    return true;
+}
+
+/* One batch from the weights of the training in f32; AFTER from those of the assignment's last update instead. */
+static bool compare_batch(beside *b, const batch *x, losses *out) {
+    mpc_store *wide = b[WIDE].session.store, *low = b[LOW].session.store, *given = b[GIVEN].session.store;
+    bool ok = copy_states(low, b[AFTER].session.store) && run(b[AFTER].step, x, NULL, &out->of[AFTER]);
+    ok = ok && copy_states(wide, low) && run(b[LOW].step, x, NULL, &out->of[LOW]);
+    if (b[GIVEN].step) ok = ok && copy_states(wide, given) && run(b[GIVEN].step, x, b[LOW].step, &out->of[GIVEN]);
+    ok = ok && run(b[WIDE].step, x, NULL, &out->of[WIDE]);
+    if (!b[GIVEN].step) out->of[GIVEN] = out->of[WIDE];
     return ok;
 }
 
@@ -160,27 +224,43 @@ static double applied(mpc_step *step) { return mpc_step_scalar(step, mpc_step_ou
 /* An update that the loss scale refused has moved nothing, which isn't rounding. */
 static bool both_moved(const beside *b, bool flush) { return flush && applied(b[LOW].step) == applied(b[WIDE].step); }
 
-static bool compare_steps(beside *b, mpc_dataset *d, int64_t batches, mpc_loss_check *out) {
-    const mpc_session *s = b[WIDE].step->session;
-    int64_t size = b[WIDE].step->batch, updates = 0;
-    uint32_t *rows = mpc_alloc((size_t)size * sizeof *rows);
-    double *sizes = mpc_alloc((size_t)batches * sizeof *sizes), sum = 0, moved = 0;
-    bool ok = (rows && sizes) || no_memory(s), counts = false;
-    for (int64_t i = 0; ok && i < batches; i++) {
-        bool flush = (i + 1) % s->train->accumulate == 0;
-        double after;
-        choose_rows(s, d, size, MEASURED_STEPS + i, rows);
-        ok = compare_batch(b, d, rows, flush, &sizes[i], &after);
-        sum += sizes[i] * sizes[i];
-        if (counts) moved += after * after;
-        updates += counts;
-        counts = ok && both_moved(b, flush);
+static double squared(double x) { return x * x; }
+
+/* Means of squares; compare_steps takes their roots. */
+static bool compare_batches(beside *b, batch *x, int64_t batches, int64_t *blamed, mpc_loss_check *out) {
+    int64_t updates = 0;
+    bool moved = false;
+    for (int64_t i = 0; i < batches; i++) {
+        losses l;
+        choose_rows(&b[WIDE].session, x->d, b[WIDE].step->batch, MEASURED_STEPS + i, x->rows);
+        x->flush = (i + 1) % b[WIDE].session.train->accumulate == 0;
+        if (!compare_batch(b, x, &l)) return false;
+        out->other_batches += chose_otherwise(b, blamed);
+        out->deviation += squared(l.of[LOW] - l.of[GIVEN]) / (double)batches;
+        out->deviation_all += squared(l.of[LOW] - l.of[WIDE]) / (double)batches;
+        out->deviation_choices += squared(l.of[GIVEN] - l.of[WIDE]) / (double)batches;
+        if (moved) out->after_update += squared(l.of[AFTER] - l.of[WIDE]);
+        updates += moved;
+        moved = both_moved(b, x->flush);
     }
-    out->deviation = sqrt(sum / (double)batches);
-    out->typical = ok ? typical_of(sizes, batches) : 0;
-    out->after_update = updates > 0 ? sqrt(moved / (double)updates) : 0;
+    if (updates > 0) out->after_update /= (double)updates;
+    return true;
+}
+
+static bool compare_steps(beside *b, mpc_dataset *d, int64_t batches, mpc_loss_check *out) {
+    const mpc_step *wide = b[WIDE].step;
+    size_t counts = (wide->exec->output_count + 1) * sizeof(int64_t);
+    uint32_t *rows = mpc_alloc((size_t)wide->batch * sizeof *rows);
+    int64_t *blamed = mpc_alloc(counts);
+    bool ok = (rows && blamed) || no_memory(wide->session);
+    if (ok) memset(blamed, 0, counts);
+    *out = (mpc_loss_check){0};
+    ok = ok && compare_batches(b, &(batch){.d = d, .rows = rows}, batches, blamed, out);
+    if (ok) name_most_blamed(wide, blamed, out);
+    double *means[] = {&out->deviation, &out->deviation_all, &out->deviation_choices, &out->after_update};
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++) *means[i] = sqrt(*means[i]);
     mpc_free(rows);
-    mpc_free(sizes);
+    mpc_free(blamed);
     return ok;
 }
 
@@ -189,8 +269,11 @@ bool mpc_loss_compare(const mpc_session *s, mpc_dataset *d, int64_t batches, mpc
     config.precision = "f32";
     mpc_assignment *none = mpc_assignment_create();
     beside b[BESIDE] = {{.step = NULL}};
-    bool ok = open_beside(s, &config, none, d, &b[WIDE]) && open_beside(s, s->train, s->assignment, d, &b[LOW]) &&
-              open_beside(s, &config, none, d, &b[AFTER]) && compare_steps(b, d, batches, out);
+    bool ok = open_beside(s, &config, none, d, false, &b[WIDE]) &&
+              open_beside(s, s->train, s->assignment, d, false, &b[LOW]) &&
+              open_beside(s, &config, none, d, false, &b[AFTER]);
+    if (ok && has_choices(b[WIDE].step)) ok = open_beside(s, &config, none, d, true, &b[GIVEN]);
+    ok = ok && compare_steps(b, d, batches, out);
     for (int i = BESIDE; i-- > 0;) close_beside(&b[i]);
     mpc_assignment_destroy(none);
     return ok;

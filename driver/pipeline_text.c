@@ -57,7 +57,7 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
     if (phase == MPC_PHASE_TRAIN) {
         mpc_str_append(out, s->each_gradient ? "grad{each=true}" : "grad");
         if (stage == MPC_STAGE_GRAD) return;
-        mpc_str_append(out, ",");
+        mpc_str_append(out, s->watch_choices ? ",watch-choices," : s->given_choices ? ",watch-choices{given=true}," : ",");
         loss_scale(t, out);
         mpc_str_append(out, ",");
         optimizer(s, out);

@@ -55,6 +55,8 @@ typedef struct mpc_session {
     bool verify_each, time_passes;
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     bool each_gradient;   /* training graphs have the gradient of every value as an output */
+    bool watch_choices;   /* training graphs have what rounding may make fall out otherwise as outputs choice:NAME */
+    bool given_choices;   /* training graphs take that from inputs choice:NAME, which whoever runs a step fills after mpc_step_feed */
     mpc_override_list overrides;
     struct json_t *run; /* run.json of the run that the command goes on with (run_recall.h); NULL: none */
     mpc_str run_folder; /* its folder, with a slash at its end */
