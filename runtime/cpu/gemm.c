@@ -7,7 +7,7 @@
 
 #include "base/numfmt.h"
 
-enum { K_BLOCK = 512, MAX_TILE = 32 * 64, DIRECT_BYTES = 40 << 10 };
+enum { K_BLOCK = 512, MAX_COLUMNS = 64, MAX_TILE = MPC_MOST_TILE_ROWS * MAX_COLUMNS, DIRECT_BYTES = 40 << 10 };
 
 typedef struct tile_range { /* a block of k */
     int64_t k0, k;
@@ -24,6 +24,7 @@ typedef struct run_state {
     bool rows_a; /* packed_a holds rows, k contiguous, instead of panels: low formats that need no transposing */
 } run_state;
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
 bool mpc_gemm_supports(mpc_format format) {
@@ -50,24 +51,21 @@ static void pack_panels(const mpc_gemm_isa *isa, mpc_pack whole, int64_t lanes, 
 
 static void widen_rows(run_state *s, const tile_range *r) {
     const mpc_gemm *g = s->g;
-    int64_t whole = round_up(g->m, s->isa->rows);
     for (int64_t i = 0; i < g->m; i++)
         s->isa->to_f32(g->fa, mpc_at(g->a, g->fa, r->k0 + i * g->a_row), s->packed_a + i * r->k, r->k);
-    memset(s->packed_a + g->m * r->k, 0, (size_t)((whole - g->m) * r->k) * sizeof(float));
 }
 
 static void pack_block(run_state *s, const tile_range *r) {
     const mpc_gemm *g = s->g;
     if (s->rows_a) {
         widen_rows(s, r);
-    } else if (!s->direct_a || g->m % s->isa->rows != 0) {
-        int64_t begin = s->direct_a ? g->m / s->isa->rows * s->isa->rows : 0;
-        mpc_pack a = {.from = mpc_at(g->a, g->fa, r->k0 * g->a_col + begin * g->a_row),
+    } else if (!s->direct_a) {
+        mpc_pack a = {.from = mpc_at(g->a, g->fa, r->k0 * g->a_col),
                       .format = g->fa,
                       .lane_stride = g->a_row,
                       .k_stride = g->a_col,
                       .k = r->k};
-        pack_panels(s->isa, a, g->m - begin, s->isa->rows, s->packed_a + begin * r->k);
+        pack_panels(s->isa, a, g->m, s->isa->rows, s->packed_a);
     }
     if (!s->direct_b || g->n % s->isa->columns != 0) {
         int64_t begin = s->direct_b ? g->n / s->isa->columns * s->isa->columns : 0;
@@ -83,7 +81,7 @@ static void pack_block(run_state *s, const tile_range *r) {
 static mpc_micro make_tile(const run_state *s, const tile_range *r, int64_t i, int64_t j) {
     const mpc_gemm *g = s->g;
     mpc_micro tile = {.k = r->k};
-    if (s->direct_a && i + s->isa->rows <= g->m) {
+    if (s->direct_a) {
         tile.a = (const float *)g->a + i * g->a_row + r->k0 * g->a_col;
         tile.a_row = g->a_row;
         tile.a_col = g->a_col;
@@ -116,8 +114,7 @@ static void finish_row(const mpc_gemm *g, float *row, int64_t j, int64_t n) {
 /* Bias, activation and the one rounding, for a tile of sums in memory. */
 static void store_tile(const run_state *s, float *sums, int64_t row_stride, int64_t i, int64_t j, bool finished) {
     const mpc_gemm *g = s->g;
-    int64_t m = g->m - i < s->isa->rows ? g->m - i : s->isa->rows;
-    int64_t n = g->n - j < s->isa->columns ? g->n - j : s->isa->columns;
+    int64_t m = least(g->m - i, s->isa->rows), n = least(g->n - j, s->isa->columns);
     for (int64_t y = 0; y < m; y++) {
         float *row = sums + y * row_stride;
         int64_t at = (i + y) * g->c_row + j * g->c_col;
@@ -133,19 +130,22 @@ static void store_tile(const run_state *s, float *sums, int64_t row_stride, int6
     }
 }
 
+/* Tiles read whole vectors. */
+static const float *pad_bias(const float *bias, int64_t columns, float padded[MAX_COLUMNS]) {
+    memset(padded, 0, MAX_COLUMNS * sizeof *padded);
+    return memcpy(padded, bias, (size_t)columns * sizeof *bias);
+}
+
 static void run_tile(const run_state *s, const tile_range *r, int64_t i, int64_t j) {
     const mpc_gemm *g = s->g;
+    int64_t rows = least(g->m - i, s->isa->rows), columns = least(g->n - j, s->isa->columns);
     mpc_micro tile = make_tile(s, r, i, j);
-    bool narrow = g->n - j <= s->isa->columns / 2;
-
-    bool whole_columns = j + s->isa->columns <= g->n || g->n - j == s->isa->columns / 2, finished = false;
-    float local[MAX_TILE];
-    bool direct = !s->sums && i + s->isa->rows <= g->m && whole_columns && g->fc == MPC_FMT_f32 && g->c_col == 1;
+    bool narrow = columns <= s->isa->columns / 2, whole = columns == s->isa->columns || columns == s->isa->columns / 2;
+    float local[MAX_TILE], padded[MAX_COLUMNS];
+    bool direct = !s->sums && whole && g->fc == MPC_FMT_f32 && g->c_col == 1, finished = false;
     if (direct) {
         tile.c = (float *)g->c + i * g->c_row + j;
         tile.c_row = g->c_row;
-        tile.bias = g->bias ? g->bias + j : NULL;
-        tile.relu = g->relu;
         tile.add = g->add;
     } else if (s->sums) {
         tile.c = s->sums + i * s->sums_row + j;
@@ -154,11 +154,13 @@ static void run_tile(const run_state *s, const tile_range *r, int64_t i, int64_t
     } else {
         tile.c = local;
         tile.c_row = s->isa->columns;
-        finished = whole_columns && !g->add;
-        tile.bias = finished && g->bias ? g->bias + j : NULL;
-        tile.relu = finished && g->relu;
+        finished = !g->add;
     }
-    (narrow ? s->isa->narrow : s->isa->wide)(&tile);
+    if (direct || finished) {
+        if (g->bias) tile.bias = whole ? g->bias + j : pad_bias(g->bias + j, columns, padded);
+        tile.relu = g->relu;
+    }
+    (narrow ? s->isa->narrow : s->isa->wide)[rows - 1](&tile);
     if (!direct && r->last) store_tile(s, tile.c, tile.c_row, i, j, finished);
 }
 

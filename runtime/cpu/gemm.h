@@ -44,11 +44,13 @@ typedef struct mpc_row_sum { /* c[n] = sum_k a[k * a_step] b[k * b_row + n], k i
     float *c;
 } mpc_row_sum;
 
+enum { MPC_MOST_TILE_ROWS = 8 };
+
 typedef struct mpc_gemm_isa {
     const char *name;
     int rows, columns; /* of the wide register tile; the narrow one has half the columns */
-    void (*wide)(const mpc_micro *tile);
-    void (*narrow)(const mpc_micro *tile);
+    void (*wide[MPC_MOST_TILE_ROWS])(const mpc_micro *tile); /* of 1, 2, ... `rows` rows */
+    void (*narrow[MPC_MOST_TILE_ROWS])(const mpc_micro *tile);
     void (*row)(const mpc_row_sum *row);
     void (*pack)(const mpc_pack *panel, float *to);
     void (*to_f32)(mpc_format format, const void *from, float *to, int64_t n); /* contiguous, exact */

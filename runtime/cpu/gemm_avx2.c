@@ -16,7 +16,6 @@
 #define ISA_NAME "avx2"
 #define LANES 8
 #define ROW_COUNT 6
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define MULTIPLY_ADD(a, b, c) ((vec)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define F16_LOAD(p) ((vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p))))
 #define F16_STORE(v, p) \

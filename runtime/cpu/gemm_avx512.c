@@ -19,7 +19,6 @@
 #define ISA_NAME "avx512"
 #define LANES 16
 #define ROW_COUNT 8
-#define ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define MULTIPLY_ADD(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define F16_LOAD(p) ((vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p))))
 #define F16_STORE(v, p) \

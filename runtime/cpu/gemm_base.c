@@ -5,7 +5,6 @@
 #define ISA_NAME "baseline"
 #define LANES 4
 #define ROW_COUNT 4
-#define ROWS(X) X(0) X(1) X(2) X(3)
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #include "runtime/cpu/gemm_isa.inc"
 

@@ -92,6 +92,16 @@ static const shape shapes[] = {
     {19, 70, 1031, true, true, false}, {6, 16, 0, false, false, false},  {40, 96, 513, false, true, true},
 };
 
+/* The last tile of a product has any number of rows and columns, however the operands lie. */
+static void check_edges(const mpc_gemm_isa *isa) {
+    for (int64_t m = 1; m <= 2 * isa->rows + 1; m++)
+        for (int64_t n = 1; n <= 2 * isa->columns + 1; n += n < 10 || n % 16 >= 14 ? 1 : 5)
+            for (int i = 0; i < 8; i++) {
+                const shape s = {m, n, 4 + i % 4, i & 1, i & 2, false};
+                check_shape(isa, i & 4 ? MPC_FMT_bf16 : MPC_FMT_f32, MPC_FMT_f32, &s, (m + n) % 2 == 0);
+            }
+}
+
 static void check_isa(const mpc_gemm_isa *isa) {
     static const mpc_format formats[][2] = {{MPC_FMT_f32, MPC_FMT_f32},    {MPC_FMT_bf16, MPC_FMT_bf16},
                                             {MPC_FMT_bf16, MPC_FMT_f32},   {MPC_FMT_f16, MPC_FMT_f16},
@@ -101,6 +111,7 @@ static void check_isa(const mpc_gemm_isa *isa) {
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
             check_shape(isa, formats[f][0], formats[f][1], &shapes[i], i % 2 == 0);
+    check_edges(isa);
 }
 
 /* Rows and columns that are cut out must have the bits they have in the whole. */
