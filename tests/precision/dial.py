@@ -99,6 +99,17 @@ with Folder(LOW) as f:
     check("in 8 of them rounding makes a choice fall out otherwise, first of all `cast` (whole.mpg:6) in " in r.out, r.out)
     r = f.mpc("explain", "tiny.mpg", "--loss-budget", "1e3", "--cost-target", "h200")
     check("measured on 8 batches: the loss deviates from f32 by" in r.out and "choice" not in r.out, r.out)
+    # the more of what makes a choice is f32, the fewer fall out otherwise; none where all of it is
+    moe = open(f"{EXAMPLES}/moe.mpg").read().replace('"data/', f'"{EXAMPLES}/data/')
+    wholly = moe.replace("    x = relu(", "    @f32 x = relu(")
+    flips = []
+    for name, text in (("low", moe.replace("@f32 gates", "gates")), ("router", moe), ("wholly", wholly)):
+        f.put(name + ".mpg", text)
+        d = dial(f, name + ".mpg", 1e3, "--loss-check", "32", device="ref")
+        flips.append((d["batches_other_choice"], d["other_choice_elements"]))
+    print("choices with nothing, the router and all before it in f32: batches and elements", flips)
+    check(flips[0][0] > 2 * flips[1][0] > 0 and flips[0][1] > 4 * flips[1][1] and flips[2] == (0, 0), flips)
+
     # watching changes no bit of a step
     for device in ("ref", "cpu"):
         for watch in ((), ("--add-pass", "grad=watch-choices")):
