@@ -46,10 +46,11 @@ static int report(const mpc_session *s, const mpc_graph *g, const mpc_findings *
     return open > 0 ? MPC_EXIT_FAILED : MPC_EXIT_DONE;
 }
 
-/* A finding says what W151 says, with its line: the warning would come twice. */
-static void drop_constants(void *user, const mpc_diag *diag) {
+/* A finding says what W151 and W189 say, with its line: they would come twice. */
+static void drop_told(void *user, const mpc_diag *diag) {
     const mpc_sink *to = user;
-    if (diag->code == NULL || strcmp(diag->code, "W151") != 0) to->emit(to->user, diag);
+    bool told = diag->code != NULL && (strcmp(diag->code, "W151") == 0 || strcmp(diag->code, "W189") == 0);
+    if (!told) to->emit(to->user, diag);
 }
 
 static int lint(mpc_session *s) {
@@ -69,7 +70,7 @@ static int lint(mpc_session *s) {
 int mpc_cmd_lint(mpc_cli *cli) {
     mpc_session session;
     mpc_sink sink = cli->sink;
-    cli->sink = (mpc_sink){.emit = drop_constants, .user = &sink};
+    cli->sink = (mpc_sink){.emit = drop_told, .user = &sink};
     bool ok = mpc_session_open(&session, cli) && mpc_session_try_facts(&session);
     int status = ok ? lint(&session) : MPC_EXIT_FAILED;
     mpc_session_close(&session);

@@ -267,7 +267,9 @@ static mpc_graph *assign(const mpc_graph *in, const autocast_options *o, mpc_pas
     mpc_solver_env solver_env = {.pass = env, .solver = o->solver};
     if (decide_all(&p, earlier ? env->assignment : NULL, o->solver, &solver_env) != MPC_OK) return NULL;
     if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
-    return copy_with_decisions(in, &p);
+    mpc_graph *out = copy_with_decisions(in, &p);
+    if (out != NULL && !earlier) mpc_range_tell(out);
+    return out;
 }
 
 static mpc_status refuse_solver(const char *name, const mpc_context *ctx) {

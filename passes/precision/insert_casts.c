@@ -23,11 +23,7 @@ static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
 
 static void plan_formats(inserter *s) {
     const mpc_graph *g = s->rw.in;
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        mpc_node_id id = g->values[v].producer;
-        mpc_format planned = id == MPC_NONE ? MPC_FMT_none : decision_at(g, id).result;
-        s->format[v] = planned == MPC_FMT_none || s->fixed.result[v] ? mpc_value_format(g, v) : planned;
-    }
+    for (uint32_t v = 0; v < g->value_count; v++) s->format[v] = mpc_format_stored(g, &s->fixed, v);
 }
 
 static mpc_value_id *cast_of(inserter *s, mpc_value_id v, mpc_format to) {
@@ -93,26 +89,6 @@ static mpc_value_id converted(inserter *s, mpc_value_id v, mpc_format to) {
     return now;
 }
 
-static bool is_const(const mpc_graph *g, mpc_value_id v) {
-    const mpc_node *n = mpc_producer(g, v);
-    return n != NULL && n->op == MPC_OP_const;
-}
-
-/* Which format operand i must have in storage; the one it has, where any will do. */
-static mpc_format operand_format(const inserter *s, mpc_node_id id, uint32_t i) {
-    const mpc_graph *g = s->rw.in;
-    const mpc_node *n = &g->nodes[id];
-    const mpc_op *op = mpc_node_op(g, id);
-    mpc_value_id v = mpc_operand(g, n, i);
-    mpc_format typed = mpc_value_format(g, v), now = s->format[v], wanted = decision_at(g, id).operand;
-    if (!mpc_format_is_float(typed)) return typed;
-    if (op->cls == MPC_CLASS_NONE || s->fixed.operand[n->operand_begin + i]) return typed;
-    if (wanted == MPC_FMT_none) return now;
-    if (op->cls == MPC_CLASS_LOW || op->kind == MPC_KIND_VIEW) return wanted;
-    if (op->kind == MPC_KIND_EWISE && is_const(g, v)) return now;
-    return mpc_format_join(now, wanted) == wanted ? now : wanted;
-}
-
 static void rebuild_with_prec(inserter *s, mpc_node_id id, mpc_format prec) {
     const mpc_node *n = &s->rw.in->nodes[id];
     mpc_attr_arg attrs[32];
@@ -134,7 +110,7 @@ static void insert_at(inserter *s, mpc_node_id id) {
     s->reader = id;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);
-        mpc_value_id operand = converted(s, v, operand_format(s, id, i));
+        mpc_value_id operand = converted(s, v, mpc_format_read(g, &s->fixed, id, i));
         s->rw.operands[i] = operand;
     }
     bool stays_attribute = d.compute == MPC_FMT_tf32 && mpc_node_prec(g, n) != MPC_FMT_tf32;

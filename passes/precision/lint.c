@@ -11,18 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "passes/precision/precision.h"
 
 /* --- what rules ask --- */
-
-mpc_format mpc_lint_stored(const mpc_graph *g, mpc_value_id v) {
-    mpc_node_id id = g->values[v].producer;
-    mpc_format typed = mpc_value_format(g, v);
-    if (id == MPC_NONE || g->decisions == NULL || !mpc_format_is_float(typed)) return typed;
-    mpc_decision d = g->decisions[id];
-    bool same = mpc_value_format(g, mpc_result(&g->nodes[id], 0)) == typed; /* statistics stay as typed */
-    return d.present && d.result != MPC_FMT_none && same ? d.result : typed;
-}
 
 const mpc_node *mpc_lint_origin_of(const mpc_graph *g, mpc_value_id v) {
     const mpc_node *n = mpc_producer(g, v);
@@ -66,30 +56,36 @@ void mpc_lint_add(mpc_lint_run *l, mpc_finding finding) {
     if (!mpc_array_push(l->out, finding)) l->failed = true;
 }
 
-bool mpc_lint_kept(const mpc_graph *g, mpc_node_id id, const char *rule) {
-    const mpc_node *n = &g->nodes[id];
-    return n->why != 0 && strstr(mpc_sym_text(g->ctx, n->why), rule) != NULL &&
-           mpc_lint_stored(g, mpc_result(n, 0)) == MPC_FMT_f32;
+bool mpc_lint_kept(const mpc_lint_run *l, mpc_node_id id, const char *rule) {
+    const mpc_node *n = &l->g->nodes[id];
+    return n->why != 0 && strstr(mpc_sym_text(l->g->ctx, n->why), rule) != NULL &&
+           mpc_lint_stored(l, mpc_result(n, 0)) == MPC_FMT_f32;
 }
 
 void mpc_findings_free(mpc_findings *f) { mpc_array_free(f); }
 
 static const mpc_lint_rule rules[] = {mpc_lint_literals, mpc_lint_whole_numbers, mpc_lint_range,    mpc_lint_profile,
-                                      mpc_lint_exp,      mpc_lint_vanished,      mpc_lint_log_odds, mpc_lint_angle};
+                                      mpc_lint_exp,      mpc_lint_vanished,      mpc_lint_log_odds, mpc_lint_angle,
+                                      mpc_lint_reach,    mpc_lint_reads,         mpc_lint_forced};
+
+static bool prepare(mpc_lint_run *l) {
+    mpc_range_options options = {.low = MPC_FMT_f32};
+    size_t values = (size_t)l->g->value_count + 1;
+    l->fixed = mpc_fixed_formats(l->g, l->arena);
+    l->range = mpc_range_analyze(l->g, &options, l->arena);
+    l->reach = l->range != NULL ? mpc_lint_find_reach(l->g, l->range, l->arena) : NULL;
+    l->uses = mpc_graph_uses(l->g, l->arena);
+    l->told = mpc_arena_alloc(l->arena, values);
+    l->passed = mpc_arena_alloc(l->arena, values);
+    return l->fixed.operand != NULL && l->reach != NULL && l->uses.begin != NULL && l->told != NULL &&
+           l->passed != NULL;
+}
 
 mpc_status mpc_lint(const mpc_graph *g, mpc_format low, const mpc_observations *seen, mpc_arena *arena,
                     mpc_findings *out) {
     *out = (mpc_findings){0};
-    mpc_range_options options = {.low = MPC_FMT_f32};
-    mpc_lint_run l = {.g = g,
-                      .low = low,
-                      .range = mpc_range_analyze(g, &options, arena),
-                      .uses = mpc_graph_uses(g, arena),
-                      .seen = seen,
-                      .arena = arena,
-                      .told = mpc_arena_alloc(arena, (size_t)g->value_count + 1),
-                      .out = out};
-    l.failed = l.range == NULL || l.uses.begin == NULL || l.told == NULL;
+    mpc_lint_run l = {.g = g, .low = low, .seen = seen, .arena = arena, .out = out};
+    l.failed = !prepare(&l);
     for (mpc_node_id id = 0; id < g->node_count && !l.failed; id++)
         for (size_t i = 0; g->nodes[id].origin == 0 && i < sizeof rules / sizeof *rules; i++) rules[i](&l, id);
     if (!l.failed) return MPC_OK;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "passes/precision/lint.h"
-#include "passes/precision/precision.h"
 
 /* Bounds from here on are those of a type, not of the values. */
 #define ANY_INTEGER (0x1p31 - 1)
@@ -16,8 +15,7 @@ static const char *value_name(const mpc_lint_run *l, mpc_node_id id) {
     return mpc_value_name(l->g, mpc_result(&l->g->nodes[id], 0));
 }
 
-/* A literal of the model, not one that a later pass put beside it. */
-static bool literal_of(const mpc_lint_run *l, const mpc_node *n, uint32_t i, double *c) {
+bool mpc_lint_literal(const mpc_lint_run *l, const mpc_node *n, uint32_t i, double *c) {
     const mpc_node *operand = mpc_lint_origin_of(l->g, mpc_operand(l->g, n, i));
     if (operand == NULL || operand->op != MPC_OP_const) return false;
     *c = mpc_attr_float(l->g, operand, "value");
@@ -36,7 +34,7 @@ static const char *advice(mpc_lint_run *l, const mpc_node *n, const char *what, 
     return mpc_lint_text(l, "put `@f32` before the statement, or keep the literal within %g", mpc_numfmt_max(fmt));
 }
 
-static void add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *what, mpc_format f, bool kept) {
+void mpc_lint_add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *what, mpc_format f, bool kept) {
     const mpc_node *n = &l->g->nodes[id];
     bool overflow = strcmp(what, "overflows") == 0;
     const char *then = kept ? ", so the op stays f32" : overflow ? ": an infinity from then on" : "";
@@ -48,7 +46,7 @@ static void add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *w
                                                                    : "N45",
                          .node = id,
                          .kept_f32 = kept,
-                         .what = mpc_lint_text(l, "the literal %g %s in %s, the format of `%s` (%s)%s", c, what,
+                         .what = mpc_lint_text(l, "the literal %.9g %s in %s, the format of `%s` (%s)%s", c, what,
                                                name_of(f), value_name(l, id), mpc_op_get(l->g->ctx, n->op)->name, then),
                          .fix = advice(l, n, what, f)});
 }
@@ -60,7 +58,7 @@ static void look_for_absorbed(mpc_lint_run *l, mpc_node_id id, uint32_t i, doubl
     mpc_value_id x = mpc_operand(l->g, n, 1 - i);
     mpc_interval a = l->range[x];
     double least = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
-    if (!isfinite(least) || mpc_lint_stored(l->g, x) != f) return;
+    if (!isfinite(least) || mpc_lint_stored(l, x) != f) return;
     if (fabs(c) >= ldexp(least, -mpc_format_get(f)->fmt.fraction_bits - 2)) return;
     mpc_lint_add(l,
                  (mpc_finding){.code = "W181",
@@ -79,13 +77,13 @@ static bool takes_literals(const mpc_lint_run *l, mpc_node_id id) {
 }
 
 static void look_at_literal(mpc_lint_run *l, mpc_node_id id, double c) {
-    mpc_format f = mpc_lint_stored(l->g, mpc_result(&l->g->nodes[id], 0));
+    mpc_format f = mpc_lint_stored(l, mpc_result(&l->g->nodes[id], 0));
     if (!mpc_format_is_float(f) || f == MPC_FMT_f64) return;
     const char *what = mpc_constant_loss(c, f);
-    if (what != NULL) add_literal(l, id, c, what, f, false);
-    else if (mpc_format_is_low(l->low) && mpc_lint_kept(l->g, id, "N45")) {
+    if (what != NULL) mpc_lint_add_literal(l, id, c, what, f, false);
+    else if (mpc_format_is_low(l->low) && mpc_lint_kept(l, id, "N45")) {
         what = mpc_constant_loss(c, l->low);
-        if (what != NULL) add_literal(l, id, c, what, l->low, true);
+        if (what != NULL) mpc_lint_add_literal(l, id, c, what, l->low, true);
     }
 }
 
@@ -96,12 +94,12 @@ void mpc_lint_literals(mpc_lint_run *l, mpc_node_id id) {
     if (mpc_node_has_attr(l->g, n, "eps")) {
         c = mpc_attr_float(l->g, n, "eps");
         const char *what = mpc_constant_loss(c, MPC_FMT_f32);
-        if (what != NULL) add_literal(l, id, c, what, MPC_FMT_f32, false);
+        if (what != NULL) mpc_lint_add_literal(l, id, c, what, MPC_FMT_f32, false);
     }
     for (uint32_t i = 0; takes_literals(l, id) && i < n->operand_count; i++) {
-        if (!literal_of(l, n, i, &c)) continue;
+        if (!mpc_lint_literal(l, n, i, &c)) continue;
         look_at_literal(l, id, c);
-        if (n->operand_count == 2) look_for_absorbed(l, id, i, c, mpc_lint_stored(l->g, mpc_result(n, 0)));
+        if (n->operand_count == 2) look_for_absorbed(l, id, i, c, mpc_lint_stored(l, mpc_result(n, 0)));
     }
 }
 
@@ -110,7 +108,7 @@ void mpc_lint_literals(mpc_lint_run *l, mpc_node_id id) {
 void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     mpc_value_id v = mpc_result(n, 0);
-    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_format f = mpc_lint_stored(l, v);
     mpc_interval a = l->range[v];
     double most = mpc_interval_largest(a);
     if (!mpc_format_is_low(f) || !a.counted || !(most > mpc_exact_integers(f)) || most >= ANY_INTEGER) return;
@@ -154,7 +152,7 @@ void mpc_lint_range(mpc_lint_run *l, mpc_node_id id) {
     if (n->op == MPC_OP_const) return;
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id v = mpc_result(n, i);
-        mpc_format f = mpc_lint_stored(l->g, v);
+        mpc_format f = mpc_lint_stored(l, v);
         if (!mpc_format_is_float(f) || f == MPC_FMT_f64) continue;
         mpc_interval a = reached(l, n, i);
         double top = mpc_numfmt_max(&mpc_format_get(f)->fmt);
@@ -181,7 +179,7 @@ static bool operand_was_infinite(const mpc_lint_run *l, const mpc_node *n) {
 void mpc_lint_profile(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     mpc_value_id v = mpc_result(n, 0);
-    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_format f = mpc_lint_stored(l, v);
     const mpc_observed *o = l->seen != NULL ? mpc_observations_find(l->seen, mpc_value_name(l->g, v)) : NULL;
     if (o == NULL || n->op == MPC_OP_const || !mpc_format_is_float(f)) return;
     double top = mpc_numfmt_max(&mpc_format_get(f)->fmt);
@@ -194,9 +192,6 @@ void mpc_lint_profile(mpc_lint_run *l, mpc_node_id id) {
         found.what = mpc_lint_text(l, "the profile saw %.4g in `%s`, which is stored in %s (to %g)", o->largest,
                                    value_name(l, id), name_of(f), top);
         found.fix = "put `@f32` before the statement, or scale the values";
-    } else if (mpc_lint_kept(l->g, id, "the profile saw")) {
-        found.kept_f32 = true;
-        found.what = mpc_lint_text(l, "the profile saw %.4g in `%s`: it stays f32", o->largest, value_name(l, id));
     }
     mpc_lint_add(l, found);
 }
@@ -227,7 +222,7 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     if (n->op != MPC_OP_exp && n->op != MPC_OP_expm1) return;
     mpc_interval x = l->range[mpc_operand(l->g, n, 0)];
-    mpc_format f = mpc_lint_stored(l->g, mpc_result(n, 0));
+    mpc_format f = mpc_lint_stored(l, mpc_result(n, 0));
     double limit = log(mpc_numfmt_max(&mpc_format_get(f)->fmt));
     bool bounded = x.hi < ANY_INTEGER && x.hi > -INFINITY;
     mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
@@ -250,11 +245,11 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
 void mpc_lint_vanished(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     bool divides = n->op == MPC_OP_div;
-    if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt) return;
-    mpc_value_id v = mpc_operand(l->g, n, divides ? 1 : 0);
-    mpc_format f = mpc_lint_stored(l->g, v);
-    mpc_format read = l->g->decisions != NULL ? l->g->decisions[id].operand : MPC_FMT_none;
-    if (mpc_format_is_low(read)) f = read;
+    bool root = n->op == MPC_OP_rsqrt || n->op == MPC_OP_sqrt; /* the slope of a root at 0 is infinite */
+    if (!divides && !root && n->op != MPC_OP_log) return;
+    uint32_t slot = divides ? 1 : 0;
+    mpc_value_id v = mpc_operand(l->g, n, slot);
+    mpc_format f = mpc_lint_read(l, id, slot);
     mpc_interval a = l->range[v];
     if (!mpc_format_is_float(f)) return;
     const mpc_numfmt *fmt = &mpc_format_get(f)->fmt;
@@ -276,7 +271,7 @@ static mpc_value_id complement_of(const mpc_lint_run *l, mpc_value_id v, bool pl
     double c;
     if (n == NULL) return MPC_NONE;
     if (plus_one) return n->op == MPC_OP_neg ? mpc_operand(l->g, n, 0) : MPC_NONE;
-    return n->op == MPC_OP_sub && literal_of(l, n, 0, &c) && c == 1 ? mpc_operand(l->g, n, 1) : MPC_NONE;
+    return n->op == MPC_OP_sub && mpc_lint_literal(l, n, 0, &c) && c == 1 ? mpc_operand(l->g, n, 1) : MPC_NONE;
 }
 
 static const mpc_node *probability(const mpc_lint_run *l, mpc_value_id v, bool plus_one) {
@@ -292,6 +287,18 @@ static mpc_value_id half_of_entropy(const mpc_lint_run *l, mpc_value_id v, bool 
     return p != MPC_NONE && reader(l, p, MPC_OP_log, -1, 3) != NULL ? p : MPC_NONE;
 }
 
+/* Stored in 16 bits, or read so by some op of the model. */
+static bool is_rounded(const mpc_lint_run *l, mpc_value_id v) {
+    if (mpc_format_is_low(mpc_lint_stored(l, v))) return true;
+    for (uint32_t u = l->uses.begin[v]; u < l->uses.begin[v + 1]; u++) {
+        mpc_node_id id = l->uses.users[u];
+        const mpc_node *n = &l->g->nodes[id];
+        for (uint32_t i = 0; n->origin == 0 && i < n->operand_count; i++)
+            if (mpc_operand(l->g, n, i) == v && mpc_format_is_low(mpc_lint_read(l, id, i))) return true;
+    }
+    return false;
+}
+
 static void lint_probability(mpc_lint_run *l, mpc_node_id id, mpc_value_id p, bool softmax) {
     mpc_lint_add(l, (mpc_finding){.code = "W186",
                                   .rule = softmax ? "N11" : "N13",
@@ -299,7 +306,7 @@ static void lint_probability(mpc_lint_run *l, mpc_node_id id, mpc_value_id p, bo
                                   .what = mpc_lint_text(l,
                                                         "`%s` rounds to exactly 0 or 1 in %s, where its logarithm is "
                                                         "infinite",
-                                                        mpc_value_name(l->g, p), name_of(mpc_lint_stored(l->g, p))),
+                                                        mpc_value_name(l->g, p), name_of(mpc_lint_stored(l, p))),
                                   .fix = softmax ? "write log_softmax(x), or cross_entropy(x, labels) for a loss"
                                                  : "write bce_with_logits(z, target) for a loss, -softplus(-z) for "
                                                    "log(sigmoid(z))"});
@@ -315,7 +322,7 @@ void mpc_lint_log_odds(mpc_lint_run *l, mpc_node_id id) {
         return;
     }
     mpc_value_id half = half_of_entropy(l, mpc_operand(l->g, n, 0), plus_one);
-    if (half != MPC_NONE && mpc_format_is_low(mpc_lint_stored(l->g, half))) lint_probability(l, id, half, false);
+    if (half != MPC_NONE && is_rounded(l, half)) lint_probability(l, id, half, false);
 }
 
 /* --- angles (N41) --- */
@@ -324,7 +331,7 @@ void mpc_lint_angle(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     if (n->op != MPC_OP_sin && n->op != MPC_OP_cos) return;
     mpc_value_id v = mpc_operand(l->g, n, 0);
-    mpc_format f = mpc_lint_stored(l->g, v);
+    mpc_format f = mpc_lint_read(l, id, 0);
     mpc_interval a = l->range[v];
     int bits = mpc_format_get(f)->fmt.fraction_bits;
     double most = mpc_interval_largest(a);

@@ -12,6 +12,9 @@ typedef struct mpc_fixed {
 } mpc_fixed;
 /* In `arena`; NULL fields when out of memory. */
 mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena);
+/* What a graph with decisions stores a value in, and what operand `i` of a node is converted to before it is read, if it isn't that. */
+mpc_format mpc_format_stored(const mpc_graph *g, const mpc_fixed *fixed, mpc_value_id v);
+mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_id id, uint32_t i);
 
 /* Two values that the user wants in one storage format (`agree` of a policy; the members of a group are chained). */
 typedef struct mpc_agreement {

@@ -65,6 +65,13 @@ mpc_status mpc_observations_parse(mpc_observations *o, const char *text, const c
 mpc_status mpc_range_force(struct mpc_plan *plan, const mpc_observations *seen);
 /* The decision with f32 in place of a format that forced_f32 rules out for an operand or a result; sets the node's reason then. */
 mpc_decision mpc_range_keep(struct mpc_plan *plan, mpc_node_id id, mpc_decision decision);
+/* What begins the reason of such a decision. */
+#define MPC_RANGE_REASON "f32: "
+/* The rest of it, "whole numbers up to 511, bf16 is exact to 256 (N44)", for a forward node; NULL where there is none, and for a node that only
+ * reads what has the same. */
+const char *mpc_range_reason(const mpc_graph *decided, mpc_node_id id);
+/* W189, a note about all of them, if there is one that can't be expected. */
+void mpc_range_tell(const mpc_graph *decided);
 
 /* ---- lint ---- */
 

@@ -36,10 +36,10 @@ static void force_by_interval(forcing *f, mpc_value_id v) {
     double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers(f->format);
     double most = mpc_interval_largest(a);
     if (a.counted && isfinite(a.lo) && isfinite(a.hi) && most > whole) { /* NaN or not: a lookup may go wrong */
-        snprintf(text, sizeof text, "f32: whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
+        snprintf(text, sizeof text, MPC_RANGE_REASON "whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
         force(f, v, text);
     } else if (a.lo > top || a.hi < -top) {
-        snprintf(text, sizeof text, "f32: from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);
+        snprintf(text, sizeof text, MPC_RANGE_REASON "from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);
         force(f, v, text);
     }
 }
@@ -51,7 +51,7 @@ static void force_by_profile(forcing *f, mpc_value_id v) {
     const mpc_node *n = mpc_producer(g, v);
     const mpc_observed *o = f->seen != NULL ? mpc_observations_find(f->seen, mpc_value_name(g, v)) : NULL;
     if (o == NULL || (n != NULL && n->origin != 0) || !(o->largest > mpc_numfmt_max(f->low))) return;
-    snprintf(text, sizeof text, "f32: the profile saw %.4g, beyond %s (N46)", o->largest, f->name);
+    snprintf(text, sizeof text, MPC_RANGE_REASON "the profile saw %.4g, beyond %s (N46)", o->largest, f->name);
     force(f, v, text);
 }
 
@@ -63,10 +63,10 @@ static bool rounds_to_zero(const forcing *f, double x) { return x > 0 && mpc_num
 static void force_off_zero(forcing *f, const mpc_node *n) {
     char text[160];
     bool divides = n->op == MPC_OP_div;
-    if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt) return;
+    if (!divides && n->op != MPC_OP_log && n->op != MPC_OP_rsqrt && n->op != MPC_OP_sqrt) return;
     mpc_value_id v = mpc_operand(f->p->g, n, divides ? 1 : 0);
     if (!rounds_to_zero(f, f->range[v].lo)) return;
-    snprintf(text, sizeof text, "f32: %g keeps it off 0 for `%s`, and is 0 in %s (N32)", f->range[v].lo,
+    snprintf(text, sizeof text, MPC_RANGE_REASON "%g keeps it off 0 for `%s`, and is 0 in %s (N32)", f->range[v].lo,
              mpc_op_get(f->p->g->ctx, n->op)->name, f->name);
     force(f, v, text);
 }
@@ -78,7 +78,7 @@ static void force_angle(forcing *f, const mpc_node *n) {
     mpc_value_id v = mpc_operand(f->p->g, n, 0);
     double most = mpc_interval_largest(f->range[v]);
     if (!mpc_interval_is_finite(f->range[v]) || ldexp(most, -f->low->fraction_bits - 1) <= 0x1p-5) return;
-    snprintf(text, sizeof text, "f32: an angle of up to %g, and %s has steps of %g there (N41)", most, f->name,
+    snprintf(text, sizeof text, MPC_RANGE_REASON "an angle of up to %g, and %s has steps of %g there (N41)", most, f->name,
              ldexp(1, ilogb(most) - f->low->fraction_bits));
     force(f, v, text);
 }
@@ -95,7 +95,7 @@ static void force_literal(forcing *f, mpc_node_id id) {
         if (operand == NULL || (operand != n && operand->op != MPC_OP_const)) continue;
         double c = mpc_attr_float(g, operand, "value");
         if (fabs(c) <= mpc_numfmt_max(f->low) || isinf(c)) continue;
-        snprintf(text, sizeof text, "f32: the constant %g overflows in %s (N45)", c, f->name);
+        snprintf(text, sizeof text, MPC_RANGE_REASON "the constant %g overflows in %s (N45)", c, f->name);
         force(f, mpc_result(n, 0), text);
         return;
     }
@@ -131,7 +131,7 @@ static void force_scores(forcing *f, mpc_value_id v, int depth) {
     mpc_value_id product = scaled_down(g, n);
     const mpc_node *made = product != MPC_NONE ? behind_views(g, product) : NULL;
     if (made != NULL && made->op == MPC_OP_matmul) {
-        const char *why = "f32: scores that are scaled after the product may pass f16 before (N22)";
+        const char *why = MPC_RANGE_REASON "scores that are scaled after the product may pass f16 before (N22)";
         force(f, mpc_result(made, 0), why);
         for (mpc_value_id w = product; w != mpc_result(made, 0); w = mpc_operand(g, mpc_producer(g, w), 0))
             force(f, w, why);
