@@ -12,6 +12,8 @@
 
 typedef struct analysis {
     const mpc_graph *g;
+    const char *maker; /* the pass that made the graph; NULL: it came so */
+    const uint32_t *row; /* by op: index of its rule plus one; 0: none */
     mpc_scale_unit *unit;
     bool *scaler; /* by value: part of the scale's own update */
     mpc_value_id scale;
@@ -57,6 +59,10 @@ static void describe(const analysis *a, mpc_value_id v, mpc_str *out) {
     mpc_str_append(out, ")");
 }
 
+static void say_maker(const analysis *a, mpc_str *out) {
+    if (a->maker != NULL) mpc_str_printf(out, "; pass `%s` made it so", a->maker);
+}
+
 /* `second`: MPC_NONE, or the value whose unit differs. `rule`: what the op needs. */
 static void refuse(analysis *a, const mpc_node *n, mpc_value_id first, mpc_value_id second, const char *rule) {
     mpc_str text = {0};
@@ -66,6 +72,7 @@ static void refuse(analysis *a, const mpc_node *n, mpc_value_id first, mpc_value
         describe(a, second, &text);
     }
     a->errors++;
+    say_maker(a, &text);
     mpc_error(mpc_context_sink(a->g->ctx), "V20", "`%s`: %s %s: %s", mpc_value_name(a->g, n->result_begin),
               mpc_op_get(a->g->ctx, n->op)->name, rule, mpc_str_cstr(&text));
     mpc_str_free(&text);
@@ -221,18 +228,30 @@ static const rule_row rule_rows[] = {
 };
 #undef UNIT
 
+enum { ROW_COUNT = sizeof rule_rows / sizeof *rule_rows };
+
+static const uint32_t *rows_by_op(const mpc_context *ctx, mpc_arena *arena) {
+    uint32_t *row = mpc_arena_alloc(arena, (mpc_op_count(ctx) + 1) * sizeof *row);
+    for (uint32_t i = 0; row != NULL && i < ROW_COUNT; i++) row[rule_rows[i].op] = i + 1;
+    return row;
+}
+
 static mpc_scale_unit unit_of_node(analysis *a, const mpc_node *n) {
-    const mpc_op *op = mpc_op_get(a->g->ctx, n->op);
-    for (size_t i = 0; i < sizeof rule_rows / sizeof *rule_rows; i++)
-        if (rule_rows[i].op == n->op) return rule_rows[i].rule(a, n, rule_rows[i].operand);
-    return op->plugin != NULL ? unit_unknown(a, n) : unit_plain(a, n, 0);
+    if (a->row[n->op] != 0) {
+        const rule_row *r = &rule_rows[a->row[n->op] - 1];
+        return r->rule(a, n, r->operand);
+    }
+    return mpc_op_get(a->g->ctx, n->op)->plugin != NULL ? unit_unknown(a, n) : unit_plain(a, n, 0);
 }
 
 /* ---- where the scale is ---- */
 
+/* By symbol, since this is asked of every graph. */
 static const mpc_node *named_node(const mpc_graph *g, const char *name, mpc_op_id op) {
-    mpc_value_id v = mpc_graph_find_value(g, name);
-    const mpc_node *n = v == MPC_NONE ? NULL : mpc_producer(g, v);
+    mpc_sym symbol = mpc_intern(g->ctx, name);
+    mpc_value_id v = 0;
+    while (v < g->value_count && g->values[v].name != symbol) v++;
+    const mpc_node *n = v == g->value_count ? NULL : mpc_producer(g, v);
     return n != NULL && n->op == op ? n : NULL;
 }
 
@@ -294,6 +313,7 @@ static void check_end(analysis *a, mpc_value_id v, bool may_be_scale, const char
     if (!is_float(a, v) || is_true_value(*u) || (may_be_scale && u->kind == MPC_SCALE_UNIT_SCALE)) return;
     mpc_str text = {0};
     describe(a, v, &text);
+    say_maker(a, &text);
     a->errors++;
     mpc_error(mpc_context_sink(a->g->ctx), "V20", "the %s `%s` must be a true value: %s", what, name,
               mpc_str_cstr(&text));
@@ -324,14 +344,15 @@ static void analyze_node(analysis *a, const mpc_node *n) {
     }
 }
 
-mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit **units) {
-    analysis a = {.g = g, .scale = find_scale(g)};
+static mpc_status analyze(const mpc_graph *g, const char *maker, mpc_arena *arena, mpc_scale_unit **units) {
+    analysis a = {.g = g, .maker = maker, .scale = find_scale(g)};
     *units = NULL;
     if (a.scale == MPC_NONE) return MPC_OK;
+    a.row = rows_by_op(g->ctx, arena);
     a.unit = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.unit);
     a.scaler = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *a.scaler);
     bool *closed = mpc_arena_alloc(arena, (g->value_count + 1) * sizeof *closed);
-    if (a.unit == NULL || a.scaler == NULL || closed == NULL)
+    if (a.row == NULL || a.unit == NULL || a.scaler == NULL || closed == NULL)
         return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
     for (mpc_value_id v = 0; v < g->value_count; v++) a.unit[v] = plain(v);
     memset(closed, 0, g->value_count * sizeof *closed);
@@ -342,11 +363,15 @@ mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit 
     return a.errors ? MPC_FAILED : MPC_OK;
 }
 
-mpc_status mpc_scale_units_verify(const mpc_graph *g) {
+mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit **units) {
+    return analyze(g, NULL, arena, units);
+}
+
+mpc_status mpc_scale_units_verify(const mpc_graph *g, const char *maker) {
     mpc_arena *arena = mpc_arena_create();
     mpc_scale_unit *units;
     if (arena == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
-    mpc_status status = mpc_scale_units(g, arena, &units);
+    mpc_status status = analyze(g, maker, arena, &units);
     mpc_arena_destroy(arena);
     return status;
 }

@@ -22,8 +22,8 @@ typedef struct mpc_scale_unit {
 /* By value, in `arena`; *units is NULL where no loss scale is to be seen: none was asked for, or a static one, which is a literal,
  * has been folded into others. MPC_FAILED after V20 for each node, output or next value that breaks a rule. */
 mpc_status mpc_scale_units(const mpc_graph *g, mpc_arena *arena, mpc_scale_unit **units);
-/* Only the check. */
-mpc_status mpc_scale_units_verify(const mpc_graph *g);
+/* Only the check: asked after every pass, so linear and quick. `maker`: the pass that made the graph, which messages name; NULL: it came so. */
+mpc_status mpc_scale_units_verify(const mpc_graph *g, const char *maker);
 /* "S^1", "S", "1", "any", "open". */
 void mpc_scale_unit_print(const mpc_scale_unit *unit, mpc_str *out);
 

@@ -2,6 +2,7 @@
  * passes make has none, before and after expansion; and the units are true: with twice the scale, a value of S^k is 2^k
  * times as large, to the bit. */
 #include <math.h>
+#include <time.h>
 
 #include "base/str.h"
 #include "ir/eval/eval.h"
@@ -144,6 +145,15 @@ static const mistake mistakes[] = {
      {NULL}},
 };
 
+/* Any pipeline refuses it before its first pass, whether passes are verified or not. */
+static void check_in_a_pipeline(session *s, const mistake *m, const mpc_graph *g) {
+    mpc_pass_env env = {.ctx = s->ctx};
+    mpc_graph *out = g != NULL ? mpc_pipeline_run(g, "dce", &env, NULL) : NULL;
+    CHECK_MSG((out != NULL) == (m->expected[0] == NULL), "%s, in a pipeline: %s", m->what, last_message(s));
+    CHECK_MSG(out != NULL || strcmp(mpc_diag_list_get(s->diags, 1)->code, "V20") == 0, "%s", last_message(s));
+    mpc_graph_destroy(out);
+}
+
 static void check_mistake(const mistake *m) {
     session s;
     mpc_str text = {0};
@@ -152,7 +162,7 @@ static void check_mistake(const mistake *m) {
     CHECK(open_session(&s));
     mpc_graph *g = mpc_graph_parse(s.ctx, mpc_sources_add(s.sources, "test", mpc_str_cstr(&text), text.length));
     CHECK_MSG(g != NULL && mpc_graph_verify(g) == MPC_OK, "%s: %s", m->what, last_message(&s));
-    mpc_status status = g ? mpc_scale_units_verify(g) : MPC_FAILED;
+    mpc_status status = g ? mpc_scale_units_verify(g, NULL) : MPC_FAILED;
     CHECK_MSG((status == MPC_OK) == (m->expected[0] == NULL), "%s: %s", m->what, last_message(&s));
     size_t count = mpc_diag_list_count(s.diags);
     if (m->expected[0])
@@ -160,9 +170,80 @@ static void check_mistake(const mistake *m) {
     for (int i = 0; i < 4 && m->expected[i] && count; i++)
         CHECK_MSG(strstr(mpc_diag_list_get(s.diags, 0)->message, m->expected[i]), "%s: no %s in: %s", m->what,
                   m->expected[i], last_message(&s));
+    check_in_a_pipeline(&s, m, g);
     mpc_graph_destroy(g);
     mpc_str_free(&text);
     close_session(&s);
+}
+
+/* ---- a pass that makes a mistake ---- */
+
+/* What a careless researcher might write: the scaled gradient is added to the true one. */
+static mpc_graph *mix(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    (void)options, (void)env;
+    mpc_builder *b = mpc_builder_create(in->ctx, "g");
+    mpc_value_id map[64] = {0};
+    if (b == NULL || in->value_count > 64) return NULL;
+    mpc_build_copy_all(b, in, map);
+    for (mpc_node_id i = 0; i < in->node_count; i++) {
+        const mpc_node *n = &in->nodes[i];
+        if (n->op != MPC_OP_unscale) continue;
+        mpc_builder_set_name(b, "mixed");
+        mpc_build2(b, MPC_OP_add, map[n->result_begin], map[mpc_operand(in, n, 0)]);
+    }
+    return mpc_builder_finish(b);
+}
+
+static void the_pass_that_mixes_is_named(void) {
+    static const mpc_pass mixer = {.name = "mixer", .doc = "", .options = "", .run = mix};
+    session s;
+    CHECK(open_session(&s) && mpc_context_extend(s.ctx, MPC_EXT_PASS, "mixer", &mixer) == MPC_OK);
+    const char text[] = HEAD "  return(\"y\": %g)\n}\n";
+    mpc_graph *in = mpc_graph_parse(s.ctx, mpc_sources_add(s.sources, "test", text, strlen(text)));
+    mpc_pass_env env = {.ctx = s.ctx};
+    mpc_graph *out = in != NULL ? mpc_pipeline_run(in, "fold,mixer,dce", &env, NULL) : NULL;
+    CHECK(in != NULL && out == NULL && mpc_diag_list_count(s.diags) == 2);
+    const mpc_diag *found = mpc_diag_list_count(s.diags) ? mpc_diag_list_get(s.diags, 0) : NULL;
+    CHECK_MSG(found && strcmp(found->code, "V20") == 0 && strstr(found->message, "`mixed`") &&
+                  strstr(found->message, "pass `mixer`"),
+              "%s", found ? found->message : "nothing");
+    mpc_graph_destroy(out);
+    mpc_graph_destroy(in);
+    close_session(&s);
+}
+
+/* ---- what it costs, since every pass of every command pays it ---- */
+
+/* Seconds of one check of a chain of so many nodes; 0 and a failed check when it couldn't be made. */
+static double seconds_of_check(uint32_t nodes) {
+    session s;
+    mpc_str text = {0};
+    mpc_str_append(&text, HEAD "  %v0 = mul(%dy, %two) : f32[4]\n");
+    for (uint32_t i = 1; i < nodes; i++)
+        mpc_str_printf(&text, "  %%v%u = %s(%%v%u, %%%s) : f32[4]\n", i, i % 2 ? "add" : "mul", i - 1,
+                       i % 2 ? "dy" : "two");
+    mpc_str_printf(&text, "  %%u = unscale(%%v%u, %%inverse) : f32[4]\n  return(\"y\": %%u)\n}\n", nodes - 1);
+    bool ok = open_session(&s) && !text.failed;
+    mpc_graph *g = ok ? mpc_graph_parse(s.ctx, mpc_sources_add(s.sources, "test", text.data, text.length)) : NULL;
+    double best = 0;
+    for (int round = 0; g != NULL && round < 5; round++) {
+        clock_t begin = clock();
+        ok = mpc_scale_units_verify(g, NULL) == MPC_OK && ok;
+        double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        if (round == 0 || seconds < best) best = seconds;
+    }
+    CHECK_MSG(g != NULL && ok, "%s", last_message(&s));
+    mpc_graph_destroy(g);
+    mpc_str_free(&text);
+    close_session(&s);
+    return best;
+}
+
+/* Measured: 0.05 us a node; one compilation asks some 26 times and takes 40 us a node and more. */
+static void it_is_linear_and_quick(void) {
+    double small = seconds_of_check(20000), large = seconds_of_check(80000);
+    printf("scale units: %.3f us a node at 20K nodes, %.3f at 80K\n", small / 20e3 * 1e6, large / 80e3 * 1e6);
+    CHECK_MSG(large < 80e3 * 0.5e-6 && large < 4 * 2 * small + 1e-3, "%g s and %g s", small, large);
 }
 
 /* ---- what the passes make ---- */
@@ -293,6 +374,8 @@ static void twice_the_scale_doubles_what_is_scaled(void) {
 
 int main(void) {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) check_mistake(&mistakes[i]);
+    the_pass_that_mixes_is_named();
+    it_is_linear_and_quick();
     passes_make_no_mistake();
     twice_the_scale_doubles_what_is_scaled();
     return check_result();
