@@ -47,8 +47,15 @@ typedef struct mpc_options {
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
 
+typedef struct mpc_text_edit { /* of a model's text, where it is read to be looked at with a word changed */
+    const char *file;
+    uint32_t line;
+    const char *from, *to; /* the first `from` of the line becomes `to`; "": before its first letter */
+} mpc_text_edit;
+
 typedef struct mpc_cli { /* what every command gets */
     const mpc_options *options;
+    const mpc_text_edit *edit; /* of options->file; NULL: as it stands */
     mpc_sources *sources;
     mpc_sink sink; /* renders to stderr */
     int argc;
@@ -117,6 +124,8 @@ mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 
 /* A file's text into the sources, under this name (cli.c). 0 after diagnostics. */
 uint32_t mpc_cli_read_source(mpc_cli *cli, const char *path, const char *name);
+/* The file once more, with the edit; 0: it has no such line, or no memory (text_edit.c). */
+uint32_t mpc_edit_source(mpc_sources *sources, uint32_t file, const mpc_text_edit *edit);
 /* --add-pass: pipelines after the passes that they name, in a pipeline's text (added_passes.c). */
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);
 /* Each stands after a pass that exists; false after a diagnostic. */

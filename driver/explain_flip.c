@@ -1,22 +1,14 @@
-/* Who decides a value's format, found by asking the solver again: the model is assigned once more with the user's word
- * on a neighbour, and where the value turns, the neighbour is named. So what explain names holds for every solver, one
- * from a plugin included. Only what a policy can name is asked: forward ops with names of their own. */
+/* What comes of another word or of a pin, found by asking the solver again: the model is assigned once more, and the
+ * two assignments are compared. So what explain tells of advice, prices and neighbours holds for every solver, one from
+ * a plugin included. Only what a policy can name gets a word: forward ops with names of their own. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
 #include "driver/explain_value.h"
-
-static void drop(void *user, const mpc_diag *diag) {
-    (void)user;
-    (void)diag;
-}
-
-static bool reads_low(const mpc_graph *g, mpc_node_id id) {
-    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
-    bool by_operand = mpc_node_op(g, id)->cls == MPC_CLASS_LOW && d.operand != MPC_FMT_none;
-    return mpc_format_is_low(by_operand ? d.operand : mpc_stored_format(g, id));
-}
+#include "passes/precision/cost.h"
+#include "passes/precision/hard_rules.h"
 
 static bool has_prec(const mpc_graph *g, const mpc_node *n) {
     const mpc_op *op = mpc_op_get(g->ctx, n->op);
@@ -25,60 +17,108 @@ static bool has_prec(const mpc_graph *g, const mpc_node *n) {
     return false;
 }
 
-bool mpc_explain_can_be_named(const mpc_graph *g, mpc_node_id id) {
+bool mpc_explain_takes_words(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
-    return n->origin == 0 && n->loc.file != 0 && g->decisions && g->decisions[id].present && has_prec(g, n) &&
-           !strchr(mpc_value_name(g, n->result_begin), ':');
+    return n->origin == 0 && n->loc.file != 0 && g->decisions && g->decisions[id].present && has_prec(g, n);
 }
 
-/* policy."fc1"=f32 for every neighbour, behind the settings that the command line has. */
-static bool add_words(const mpc_session *s, const mpc_graph *g, const mpc_node_id *neighbours, uint32_t count,
-                      mpc_arena *arena, mpc_options *o) {
-    const char *low = strcmp(s->train->precision, "f16") == 0 ? "f16" : "bf16";
+bool mpc_explain_can_be_named(const mpc_graph *g, mpc_node_id id) {
+    return mpc_explain_takes_words(g, id) && !strchr(mpc_value_name(g, g->nodes[id].result_begin), ':');
+}
+
+/* policy."fc1"=f32 for every node, behind the settings that the command line has. */
+static bool add_words(const mpc_explaining *e, const mpc_word *words, uint32_t count, mpc_options *o) {
     o->changes = (mpc_text_list){0};
     for (uint32_t i = 0; i < count; i++) {
-        const char *name = mpc_value_name(g, g->nodes[neighbours[i]].result_begin);
-        const char *word = mpc_arena_printf(arena, "policy.\"%s\"=%s", name, reads_low(g, neighbours[i]) ? "f32" : low);
+        const char *name = mpc_value_name(e->g, e->g->nodes[words[i].node].result_begin);
+        const char *word = mpc_arena_printf(e->arena, "policy.\"%s\"=%s", name, mpc_format_get(words[i].format)->name);
         if (!word || !mpc_text_list_push(&o->changes, word)) return false;
     }
     return true;
 }
 
-static bool turned(const mpc_graph *before, mpc_node_id id, const mpc_graph *after) {
-    const char *name = mpc_value_name(before, before->nodes[id].result_begin);
-    for (mpc_node_id i = 0; i < after->node_count; i++)
-        if (after->nodes[i].result_count && strcmp(mpc_value_name(after, after->nodes[i].result_begin), name) == 0)
-            return reads_low(after, i) != reads_low(before, id);
-    return false;
+/* ---- the two assignments ---- */
+
+static void find_broken(const mpc_explaining *e, const mpc_graph *after, mpc_trial *out) {
+    mpc_broken_rules broken;
+    mpc_pass_env env = {.ctx = after->ctx, .profile = e->s->profile, .observed = e->s->observed};
+    if (mpc_hard_rules_check_words(after, e->g, e->low, &env, e->arena, &broken) != MPC_OK) return;
+    for (uint32_t i = 0; i < broken.count && !out->rule; i++) {
+        const mpc_broken_rule *r = &broken.data[i];
+        out->rule = mpc_arena_strdup(e->arena, *r->rule ? r->rule : "type");
+        out->at = mpc_arena_strdup(e->arena, mpc_value_name(after, after->nodes[r->node].result_begin));
+        out->what = mpc_arena_strdup(e->arena, r->why);
+    }
 }
 
-static bool assign_again(const mpc_session *s, const mpc_options *options, const mpc_graph *g, mpc_node_id id) {
-    mpc_cli cli = *s->cli;
-    cli.options = options;
-    cli.sink = (mpc_sink){.emit = drop};
+static void compare(const mpc_explaining *e, const mpc_graph *after, mpc_trial *out) {
+    const char *name = mpc_value_name(e->g, e->g->nodes[e->id].result_begin);
+    mpc_pass_env env = {.ctx = after->ctx, .profile = e->s->profile, .observed = e->s->observed};
+    mpc_plan_cost cost;
+    out->assigned = mpc_graph_price(after, e->s->profile, &env, &cost) == MPC_OK;
+    out->price = cost.seconds - e->step;
+    for (mpc_node_id i = 0; i < after->node_count; i++)
+        if (after->nodes[i].result_count && strcmp(mpc_value_name(after, after->nodes[i].result_begin), name) == 0)
+            out->turned = mpc_explain_decided(after, i) == e->other;
+}
+
+/* The first error's text, for those who hear why a word can't be. */
+typedef struct listener {
+    mpc_arena *arena;
+    mpc_trial *out;
+} listener;
+
+static void hear(void *user, const mpc_diag *diag) {
+    const listener *l = user;
+    if (diag->severity == MPC_SEV_ERROR && !l->out->error)
+        l->out->error = mpc_arena_printf(l->arena, "%s [%s]", diag->message, diag->code);
+}
+
+/* The session's model with something else: options, a pin in `choices`, or an edit. */
+static void assign_again(const mpc_explaining *e, mpc_cli cli, mpc_plan_choices *choices, mpc_trial *out) {
+    listener l = {e->arena, out};
+    cli.sink = (mpc_sink){.emit = hear, .user = &l};
     mpc_session other;
     mpc_graph *after = NULL;
     if (mpc_session_open(&other, &cli)) {
-        other.facts = s->facts;
-        other.profile = s->profile;
+        other.facts = e->s->facts;
+        other.profile = e->s->profile;
+        other.plan_choices = choices;
         after = mpc_session_graph(&other, MPC_PHASE_TRAIN, other.train->batch, MPC_STAGE_DECIDED);
     }
-    bool ok = after && turned(g, id, after);
+    if (after) compare(e, after, out);
+    if (after && out->turned && !choices) find_broken(e, after, out);
     mpc_graph_destroy(after);
     mpc_session_close(&other);
-    return ok;
 }
 
-bool mpc_explain_flips(const mpc_session *s, const mpc_graph *g, mpc_node_id id, const mpc_node_id *neighbours,
-                       uint32_t count) {
-    mpc_arena *arena = mpc_arena_create();
-    mpc_options options = *s->cli->options;
-    bool ok = arena != NULL && count > 0;
-    for (uint32_t i = 0; i < count && ok; i++) ok = mpc_explain_can_be_named(g, neighbours[i]) && neighbours[i] != id;
-    if (ok) {
-        ok = add_words(s, g, neighbours, count, arena, &options) && assign_again(s, &options, g, id);
-        mpc_array_free(&options.changes);
-    }
-    mpc_arena_destroy(arena);
-    return ok;
+mpc_trial mpc_explain_try_words(const mpc_explaining *e, const mpc_word *words, uint32_t count) {
+    mpc_trial out = {.price = NAN};
+    mpc_options options = *e->s->cli->options;
+    mpc_cli cli = *e->s->cli;
+    cli.options = &options;
+    if (add_words(e, words, count, &options)) assign_again(e, cli, NULL, &out);
+    mpc_array_free(&options.changes);
+    return out;
+}
+
+mpc_trial mpc_explain_try_edit(const mpc_explaining *e, const mpc_text_edit *edit) {
+    mpc_trial out = {.price = NAN};
+    mpc_cli cli = *e->s->cli;
+    cli.edit = edit;
+    if (strcmp(edit->file, cli.options->file) == 0) assign_again(e, cli, NULL, &out);
+    return out;
+}
+
+mpc_trial mpc_explain_try_pin(const mpc_explaining *e) {
+    mpc_trial out = {.price = NAN};
+    mpc_plan_choices *choices = mpc_plan_choices_create();
+    if (!choices) return out;
+    mpc_pin *pin = mpc_plan_choices_pin(choices);
+    *pin = (mpc_pin){.value = mpc_value_name(e->g, e->g->nodes[e->id].result_begin), .format = e->other};
+    assign_again(e, *e->s->cli, choices, &out);
+    out.rule = pin->rule;
+    out.possible = pin->possible && out.turned;
+    mpc_plan_choices_destroy(choices);
+    return out;
 }

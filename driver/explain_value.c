@@ -16,11 +16,20 @@ mpc_format mpc_stored_format(const mpc_graph *g, mpc_node_id id) {
 
 /* ---- the parts ---- */
 
+/* As the user wrote it: what was tried with a file of the same name came later. */
+static const char *text_of_node(const mpc_session *s, const mpc_graph *g, const mpc_node *n, size_t *length) {
+    const char *name = mpc_sym_text(g->ctx, n->loc.file);
+    *length = s->text_length;
+    if (n->loc.file && strcmp(name, s->cli->options->file) == 0) return s->text;
+    uint32_t file = n->loc.file ? mpc_sources_find(s->sources, name) : 0;
+    return file ? mpc_sources_text(s->sources, file, length) : NULL;
+}
+
 void mpc_explain_source_line(const mpc_session *s, const mpc_graph *g, const mpc_node *n, mpc_str *out) {
-    uint32_t file = n->loc.file ? mpc_sources_find(s->sources, mpc_sym_text(g->ctx, n->loc.file)) : 0;
-    size_t length = 0;
-    const char *at = file ? mpc_sources_text(s->sources, file, &length) : NULL, *end = at + length;
+    size_t length;
+    const char *at = text_of_node(s, g, n, &length);
     if (!at) return;
+    const char *end = at + length;
     for (uint32_t line = 1; at < end && line < n->loc.line; at++) line += *at == '\n';
     while (at < end && (*at == ' ' || *at == '\t')) at++;
     const char *stop = at;
@@ -59,58 +68,90 @@ static json_t *list_readers(const mpc_graph *g, const mpc_node *of) {
 
 static bool is_float(mpc_format format) { return mpc_format_get(format)->kind == MPC_FORMAT_FLOAT; }
 
-/* The other format one might want here: what counts of a LOW op is what it reads. */
-static const char *other_format(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_decision d) {
+mpc_format mpc_explain_decided(const mpc_graph *g, mpc_node_id id) {
+    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     bool by_operand = mpc_node_op(g, id)->cls == MPC_CLASS_LOW && d.operand != MPC_FMT_none;
-    if ((by_operand ? d.operand : mpc_stored_format(g, id)) != MPC_FMT_f32) return "f32";
-    return strcmp(s->train->precision, "f16") == 0 ? "f16" : "bf16";
+    return by_operand ? d.operand : mpc_stored_format(g, id);
 }
 
-/* In the data section there is no `@`, and a numbered name is the text's, not the user's: no policy finds it. */
-static void append_words(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_decision d, mpc_str *out) {
-    const mpc_node *n = &g->nodes[id];
-    const char *name = mpc_value_name(g, n->result_begin), *format = other_format(s, g, id, d);
+/* ---- what to write ---- */
+
+/* "y =", "[a, b] =": `loss l =`, `return` and the data section's `input x =` take no `@`, nor does one that has an `@`.
+ */
+static bool is_assignment(const char *line) {
+    bool word = false;
+    for (; *line && *line != '='; line++) {
+        bool name = (*line >= 'a' && *line <= 'z') || (*line >= 'A' && *line <= 'Z') ||
+                    (*line >= '0' && *line <= '9') || *line == '_';
+        if (!name && !strchr(" ,[]", *line)) return false;
+        if (name && word && line[-1] == ' ') return false;
+        word = name || (word && *line == ' ');
+    }
+    return *line == '=' && line[1] != '=';
+}
+
+/* Does the line stand between the parentheses of a call that began before? */
+static bool is_continued(const char *text, size_t length, uint32_t line) {
+    int depth = 0;
+    bool quoted = false, comment = false;
+    for (size_t i = 0; i < length && line > 1; i++) {
+        char c = text[i];
+        if (c == '\n') line--, comment = quoted = false;
+        else if (comment) continue;
+        else if (c == '"') quoted = !quoted;
+        else if (!quoted && c == '#') comment = true;
+        else if (!quoted) depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+    }
+    return depth > 0;
+}
+
+/* Files of `std` are part of the program. */
+bool mpc_explain_takes_at_sign(const mpc_session *s, const mpc_graph *g, const mpc_node *n) {
+    size_t length;
+    const char *text = text_of_node(s, g, n, &length);
+    bool built_in = strncmp(mpc_sym_text(g->ctx, n->loc.file), "std/", 4) == 0;
     mpc_str line = {0};
     mpc_explain_source_line(s, g, n, &line);
-    bool mapping = strncmp(mpc_str_cstr(&line), "input ", 6) == 0, numbered = strchr(name, ':') != NULL;
+    bool takes = text && !built_in && is_assignment(mpc_str_cstr(&line)) && !is_continued(text, length, n->loc.line);
     mpc_str_free(&line);
-    if (!mapping) mpc_str_printf(out, "`@%s` before the statement of line %u", format, n->loc.line);
-    if (!mapping && !numbered) mpc_str_append(out, ", or ");
-    if (!numbered) mpc_str_printf(out, "policy { \"%s\" = %s }", name, format);
+    return takes;
 }
 
-static void append_change(const mpc_session *s, const mpc_graph *g, mpc_node_id id, mpc_str *out) {
+void mpc_explain_words(const mpc_explaining *e, mpc_str *out) {
+    const mpc_node *n = &e->g->nodes[e->id];
+    const char *name = mpc_value_name(e->g, n->result_begin), *format = mpc_format_get(e->other)->name;
+    bool at = mpc_explain_takes_at_sign(e->s, e->g, n), named = mpc_explain_can_be_named(e->g, e->id);
+    if (at) mpc_str_printf(out, "`@%s` before the statement of line %u", format, n->loc.line);
+    if (at && named) mpc_str_append(out, ", or ");
+    if (named) mpc_str_printf(out, "policy { \"%s\" = %s }", name, format);
+    if (!at && !named)
+        mpc_str_printf(out, "a name of its own, by a line `name = ...` or by `as name`: no policy finds `%s`", name);
+}
+
+/* Of what nothing is decided about. */
+static void append_change(const mpc_graph *g, mpc_node_id id, mpc_str *out) {
     const mpc_node *n = &g->nodes[id];
-    const mpc_op *op = mpc_node_op(g, id);
-    mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_format stored = mpc_stored_format(g, id);
     if (n->op == MPC_OP_state && mpc_attr_format(g, n, "stored") != MPC_FMT_none)
-        mpc_str_printf(out, "weights = master in params: without a master it is stored in %s, and the update rounds to it (N73)",
-                       mpc_format_get(mpc_attr_format(g, n, "stored"))->name);
+        mpc_str_printf(
+            out, "weights = master in params: without a master it is stored in %s, and the update rounds to it (N73)",
+            mpc_format_get(mpc_attr_format(g, n, "stored"))->name);
     else if (n->op == MPC_OP_state)
         mpc_str_append(out, "nothing: states keep their format (N70); readers take a low copy that the update writes "
                             "(N75)");
     else if (!is_float(stored)) mpc_str_append(out, "nothing: integers and flags keep their type (N44)");
-    else if (n->origin)
-        mpc_str_printf(out, "what changes its forward value does: mpc explain FILE '%s'",
-                       mpc_sym_text(g->ctx, n->origin));
-    else if (!d.present || !n->loc.file || op->cls == MPC_CLASS_NONE)
-        mpc_str_append(out, "nothing: it is fixed by what it is for");
-    else if (op->cls == MPC_CLASS_CLEAR && n->operand_count)
-        mpc_str_printf(out, "what changes the value it takes does: mpc explain FILE '%s'",
-                       mpc_value_name(g, mpc_operand(g, n, 0)));
-    else append_words(s, g, id, d, out);
+    else mpc_str_append(out, "nothing: it is fixed by what it is for");
 }
 
 /* ---- both forms ---- */
 
-static json_t *describe(mpc_session *s, const mpc_graph *g, mpc_node_id id) {
+static json_t *describe(const mpc_session *s, const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     mpc_decision d = g->decisions ? g->decisions[id] : (mpc_decision){0};
     mpc_str type = {0}, line = {0}, change = {0};
     mpc_type_print(mpc_value_type(g, n->result_begin), &type);
     mpc_explain_source_line(s, g, n, &line);
-    append_change(s, g, id, &change);
+    append_change(g, id, &change);
     json_t *operands = json_array();
     for (uint32_t k = 0; k < n->operand_count; k++)
         json_array_append_new(operands, json_string(mpc_value_name(g, mpc_operand(g, n, k))));

@@ -19,13 +19,49 @@ bool mpc_explain_input(const mpc_session *s, const mpc_graph *decided, const cha
 void mpc_explain_unknown(const mpc_session *s, const mpc_graph *decided, const char *name);
 
 /* Adds the alternative, its price and what stands in its way to the description of a value: alternative, price (seconds; null: a hard
- * rule forbids it), step, target, blocked_by (price, rule, value), rule, blockers. Nothing for what isn't decided about. */
+ * rule forbids it), price_of (word: the step solved again with the advice; plan: the fastest step that has it so; alone: all else as it is), step,
+ * target, blocked_by (user, price, rule, value), word, rule, breaks, blockers, change. Nothing for what isn't decided about. */
 bool mpc_explain_choice(mpc_session *s, const mpc_graph *decided, mpc_node_id id, json_t *all);
 void mpc_explain_print_choice(const json_t *all);
-/* Can a policy name this node and change its format? */
+
+/* A node that is being explained. */
+typedef struct mpc_explaining {
+    const mpc_session *s;
+    const mpc_graph *g; /* decided */
+    mpc_node_id id;
+    mpc_arena *arena;      /* of the texts of trials */
+    mpc_format low, other; /* what f32 ones could be instead, and this one */
+    double step;           /* seconds */
+} mpc_explaining;
+
+/* Takes the node a user's word? Can a policy name it, too? */
+bool mpc_explain_takes_words(const mpc_graph *decided, mpc_node_id id);
 bool mpc_explain_can_be_named(const mpc_graph *decided, mpc_node_id id);
-/* Does node `id` take the other format once all these neighbours have theirs, by the user's word? The model is assigned anew. */
-bool mpc_explain_flips(const mpc_session *s, const mpc_graph *decided, mpc_node_id id, const mpc_node_id *neighbours, uint32_t count);
+/* What was decided about a node: what it reads (LOW ops) or stores. */
+mpc_format mpc_explain_decided(const mpc_graph *decided, mpc_node_id id);
+/* Appends the words that give the node its other format. */
+void mpc_explain_words(const mpc_explaining *e, mpc_str *out);
+/* Takes the statement of the node an `@`? */
+bool mpc_explain_takes_at_sign(const mpc_session *s, const mpc_graph *g, const mpc_node *n);
+
+/* The model assigned once more (explain_flip.c). Texts are in the arena of `e`, or live as long as the program. */
+typedef struct mpc_trial {
+    bool assigned, turned; /* it could be; the node has its other format then */
+    bool possible;         /* of a pin: some plan has it so and keeps the hard rules */
+    double price;          /* what the step costs more, seconds */
+    const char *error;     /* why it couldn't be assigned; NULL: it was */
+    const char *rule, *at, *what; /* of words: the first hard rule that they break, the value that does, how; NULL: none. Of a pin: the rule that forbids it */
+} mpc_trial;
+typedef struct mpc_word {
+    mpc_node_id node;
+    mpc_format format;
+} mpc_word;
+mpc_trial mpc_explain_try_words(const mpc_explaining *e, const mpc_word *words, uint32_t count);
+/* The same with an edit of the model's file; not turned where it is another file's. */
+mpc_trial mpc_explain_try_edit(const mpc_explaining *e, const mpc_text_edit *edit);
+/* The node held in its other format, by a solver that takes pins. */
+mpc_trial mpc_explain_try_pin(const mpc_explaining *e);
+
 /* The graph after autocast, casts and masters as Graphviz text (explain_dot.c). */
 bool mpc_explain_dot(const mpc_graph *g, mpc_str *out);
 

@@ -48,6 +48,7 @@ static bool choose_device(mpc_session *s) {
 static uint32_t read_model_file(mpc_session *s) {
     const char *path = s->cli->options->file;
     uint32_t file = mpc_cli_read_source(s->cli, path, path);
+    if (file && s->cli->edit) file = mpc_edit_source(s->sources, file, s->cli->edit);
     s->text = file ? mpc_sources_text(s->sources, file, &s->text_length) : NULL;
     return file;
 }

@@ -160,12 +160,14 @@ static mpc_value_id collect(backward *bw, mpc_value_id value, mpc_format prec) {
 static bool collect_results(backward *bw, const mpc_node *n, mpc_format prec, bool *selected) {
     bool any = false;
     *selected = false;
+    mpc_builder_set_why(bw->rw.b, prec != MPC_FMT_none ? n->why : 0);
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id v = mpc_result(n, i);
         bw->dresults[i] = collect(bw, v, prec);
         any = any || bw->dresults[i] != MPC_NONE;
         *selected = *selected || bw->values[v].selected;
     }
+    mpc_builder_set_why(bw->rw.b, 0);
     return any;
 }
 

@@ -81,10 +81,13 @@ static mpc_value_id build(mpc_grad *g, const mpc_grad_expr *e, mpc_format format
     mpc_attr_arg attrs[MPC_GRAD_MAX_ATTRS + 1];
     uint32_t count = e->attr_count;
     if (count > 0) memcpy(attrs, e->attrs, count * sizeof *attrs);
-    if (g->prec != MPC_FMT_none && mpc_expand_has_prec(mpc_builder_context(g->b), op))
-        attrs[count++] = MPC_A_FORMAT("prec", g->prec);
+    bool by_word = g->prec != MPC_FMT_none && mpc_expand_has_prec(mpc_builder_context(g->b), op);
+    if (by_word) attrs[count++] = MPC_A_FORMAT("prec", g->prec);
     name_intermediate(g, op->name);
-    return mpc_build_as(g->b, e->op, e->operands, e->operand_count, attrs, count, format);
+    mpc_builder_set_why(g->b, by_word ? g->node.why : 0); /* the word that it has from the forward op */
+    mpc_value_id value = mpc_build_as(g->b, e->op, e->operands, e->operand_count, attrs, count, format);
+    mpc_builder_set_why(g->b, 0);
+    return value;
 }
 
 mpc_value_id mpc_grad_build(mpc_grad *g, const mpc_grad_expr *e) { return build(g, e, wide_format(g)); }

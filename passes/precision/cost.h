@@ -118,8 +118,9 @@ void mpc_costs_charge_casts(mpc_costs *costs, const double *by_operand);
 /* ---- what the solver knows about its choices ---- */
 typedef enum mpc_blocker_kind {
     MPC_BLOCK_NONE,  /* its own terms decide */
-    MPC_BLOCK_RULE,  /* a hard rule: type fixed, user's word, N40, N43, N45, N60 */
+    MPC_BLOCK_RULE,  /* a hard rule: type fixed, N40, N43, N45, N60 */
     MPC_BLOCK_VALUE, /* another value's format, by a hard rule or by the price of a cast */
+    MPC_BLOCK_USER,  /* the user's word on it: a region, a statement, a policy, an agreement */
 } mpc_blocker_kind;
 typedef struct mpc_choice { /* by node of a plan that mincut solved */
     bool present;
@@ -127,6 +128,7 @@ typedef struct mpc_choice { /* by node of a plan that mincut solved */
                       * smaller of both; HUGE_VAL where a hard rule forbids it */
     mpc_blocker_kind blocked_by; /* why the other format isn't taken */
     mpc_node_id blocker; /* the neighbour, for VALUE; else MPC_NONE */
+    mpc_format low_format; /* of `low` */
     const char *rule; /* "N43", for RULE and for VALUE by a rule; else NULL */
 } mpc_choice;
 
@@ -151,18 +153,31 @@ typedef struct mpc_solution {
 } mpc_solution;
 mpc_solution *mpc_plan_choices_solution(mpc_plan_choices *choices);
 
+/* A decision that the next solve shall hold, to find the cheapest plan that has it so and keeps the hard rules; `value` NULL: none. */
+typedef struct mpc_pin {
+    const char *value; /* first result of the node */
+    mpc_format format;
+    bool possible;    /* the solver found it so; false: a hard rule forbids it, or the solver takes no pins */
+    const char *rule; /* "N43", "range": what forbids it; lives as long as the program; NULL: nothing */
+} mpc_pin;
+mpc_pin *mpc_plan_choices_pin(mpc_plan_choices *choices);
+
 /* ---- what can be said of any assignment (explain_node.c) ---- */
-enum { MPC_MOST_BLOCKERS = 8 };
+enum { MPC_MOST_BLOCKERS = 8, MPC_RULE_SIZE = 12 };
+/* "N43": the first rule that a text cites, as a word of its own; false: none. */
+bool mpc_find_rule(const char *text, char rule[MPC_RULE_SIZE]);
 typedef struct mpc_explained {
     bool present; /* the node has a decision */
     mpc_format other; /* the format that it could have instead */
     double seconds, total; /* what a step costs more with it, all else as it is (HUGE_VAL: its type forbids it), and what it costs now */
-    mpc_blocker_kind kind; /* RULE or VALUE, as the class rules have it (solver `list`) */
-    char rule[4]; /* "N43", the first that the reason cites; "" */
+    mpc_blocker_kind kind; /* USER, else RULE or VALUE, as the class rules have it (solver `list`) */
+    char rule[MPC_RULE_SIZE]; /* "N43", the first that the reason cites; else "type", where the op's own types say all, or "class" */
     mpc_value_id blockers[MPC_MOST_BLOCKERS]; /* for VALUE: were all of them in the other format, so would be this one */
     uint32_t blocker_count;
 } mpc_explained;
-mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
-                             mpc_explained *out);
+/* `low`: what a f32 one could be instead. */
+mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, mpc_format low, mpc_pass_env *env, mpc_explained *out);
+/* Does a decided node read (a LOW op) or store (others) a low format? */
+bool mpc_is_decided_low(const mpc_graph *decided, mpc_node_id id);
 
 #endif

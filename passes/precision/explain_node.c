@@ -3,6 +3,7 @@
  * this is what can be said of any assignment, and all there is to say of the solver `list`. */
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "passes/precision/cost.h"
@@ -25,14 +26,13 @@ static bool is_fixed(const mpc_plan *p, const mpc_node *n) {
     return true;
 }
 
-/* Does a decided node read (a LOW op) or store (others) a low format? */
-static bool is_decided_low(const mpc_plan *p, mpc_node_id id) {
-    const mpc_decision *d = &p->decisions[id];
-    if (mpc_node_op(p->g, id)->cls == MPC_CLASS_LOW && d->operand != MPC_FMT_none) return mpc_format_is_low(d->operand);
-    return mpc_format_is_low(p->format[mpc_result(&p->g->nodes[id], 0)]);
+bool mpc_is_decided_low(const mpc_graph *g, mpc_node_id id) {
+    const mpc_decision *d = &g->decisions[id];
+    if (mpc_node_op(g, id)->cls == MPC_CLASS_LOW && d->operand != MPC_FMT_none) return mpc_format_is_low(d->operand);
+    return mpc_format_is_low(d->result != MPC_FMT_none ? d->result : mpc_value_format(g, mpc_result(&g->nodes[id], 0)));
 }
 
-static double price_of(const mpc_plan *p, mpc_node_id id, const mpc_costs *costs, double now) {
+static double price_of(const mpc_plan *p, mpc_node_id id, mpc_format to, const mpc_costs *costs) {
     mpc_plan other = *p;
     size_t values = (size_t)p->g->value_count + 1, nodes = (size_t)p->g->node_count + 1;
     other.format = mpc_arena_alloc(p->arena, values * sizeof *other.format);
@@ -44,9 +44,8 @@ static double price_of(const mpc_plan *p, mpc_node_id id, const mpc_costs *costs
     memcpy(other.say, p->say, values * sizeof *other.say);
     memcpy(other.decisions, p->decisions, nodes * sizeof *other.decisions);
     memcpy(other.why, p->why, nodes * sizeof *other.why);
-    mpc_format to = is_decided_low(p, id) ? MPC_FMT_f32 : p->low;
     mpc_plan_decide(&other, id, flipped(p, id, to), "other");
-    return mpc_plan_price(&other, costs).seconds - now;
+    return mpc_plan_price(&other, costs).seconds;
 }
 
 /* --- who blocks --- */
@@ -75,14 +74,26 @@ static void block_high(const mpc_plan *p, mpc_node_id id, bool low, mpc_explaine
     if (mpc_format_is_low(p->format[mpc_operand(p->g, n, 0)]) == low) add_value(out, mpc_operand(p->g, n, 0));
 }
 
+/* ---- whose word ---- */
+
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+/* Of a node with `prec`, or of one whose group agrees; what standardizes data has its format from no user. */
+static bool is_by_word(const mpc_graph *g, mpc_node_id id) {
+    const mpc_node *n = &g->nodes[id];
+    const char *why = mpc_sym_text(g->ctx, n->why);
+    if (begins(why, "policy ")) return true;
+    return mpc_node_prec(g, n) != MPC_FMT_none && (begins(why, "user: ") || begins(why, "prec: "));
+}
+
 static bool cites(const char *why, const char *rule) { return strstr(why, rule) != NULL; }
 
 static void find_blockers(const mpc_plan *p, mpc_node_id id, mpc_explained *out) {
     const mpc_node *n = &p->g->nodes[id];
-    bool low = is_decided_low(p, id);
+    bool low = mpc_is_decided_low(p->g, id);
     mpc_class cls = mpc_node_op(p->g, id)->cls;
     const char *why = mpc_sym_text(p->g->ctx, n->why);
-    out->kind = MPC_BLOCK_RULE;
+    out->kind = is_by_word(p->g, id) ? MPC_BLOCK_USER : MPC_BLOCK_RULE;
     if (mpc_node_prec(p->g, n) != MPC_FMT_none || is_fixed(p, n) || n->origin != 0) return;
     if (cls == MPC_CLASS_FOLLOW && !cites(why, "N40") && !cites(why, "N45") && !cites(why, "N60"))
         block_by_operands(p, n, low, out);
@@ -92,38 +103,47 @@ static void find_blockers(const mpc_plan *p, mpc_node_id id, mpc_explained *out)
     } else if (cls == MPC_CLASS_HIGH) block_high(p, id, low, out);
 }
 
-/* "N43": the first rule that the reason cites. */
-static void find_rule(const char *why, char rule[4]) {
-    for (const char *at = strchr(why, 'N'); at != NULL; at = strchr(at + 1, 'N'))
-        if (isdigit((unsigned char)at[1]) && isdigit((unsigned char)at[2])) {
-            memcpy(rule, at, 3);
-            return;
-        }
+bool mpc_find_rule(const char *text, char rule[MPC_RULE_SIZE]) {
+    for (const char *at = strchr(text, 'N'); at != NULL; at = strchr(at + 1, 'N')) {
+        bool number = isdigit((unsigned char)at[1]) && isdigit((unsigned char)at[2]) && !isalnum((unsigned char)at[3]);
+        if (!number || (at > text && at[-1] != '(' && at[-1] != ' ')) continue;
+        snprintf(rule, MPC_RULE_SIZE, "%.3s", at);
+        return true;
+    }
+    return false;
 }
 
-static mpc_status explain(const mpc_graph *g, mpc_node_id id, const mpc_device_profile *profile, mpc_pass_env *env,
-                          mpc_arena *arena, mpc_explained *out) {
+static void find_rule(const mpc_plan *p, mpc_node_id id, mpc_explained *out) {
+    bool fixed = is_fixed(p, &p->g->nodes[id]);
+    if (mpc_find_rule(mpc_sym_text(p->g->ctx, p->g->nodes[id].why), out->rule)) return;
+    if (fixed && mpc_find_rule(mpc_node_op(p->g, id)->doc, out->rule)) return;
+    snprintf(out->rule, sizeof out->rule, fixed ? "type" : "class");
+}
+
+static mpc_status explain(const mpc_graph *g, mpc_node_id id, mpc_format other, mpc_pass_env *env, mpc_arena *arena,
+                          mpc_explained *out) {
     mpc_plan p;
     const mpc_costs *costs;
-    mpc_status status = mpc_plan_of_graph(g, profile, env, arena, &p, &costs);
+    mpc_status status = mpc_plan_of_graph(g, env->profile, env, arena, &p, &costs);
     if (status != MPC_OK || !mpc_is_assigned(g, id)) return status;
-    double now = mpc_plan_price(&p, costs).seconds;
-    bool low = is_decided_low(&p, id);
+    bool low = mpc_is_decided_low(g, id);
     out->present = true;
-    out->total = now;
-    out->other = low ? MPC_FMT_f32 : p.low;
-    out->seconds = !low && is_fixed(&p, &g->nodes[id]) ? HUGE_VAL : price_of(&p, id, costs, now);
+    out->total = mpc_plan_price(&p, costs).seconds;
+    out->other = other;
+    out->seconds = HUGE_VAL;
+    if (low || !is_fixed(&p, &g->nodes[id])) out->seconds = price_of(&p, id, other, costs) - out->total;
     find_blockers(&p, id, out);
-    find_rule(mpc_sym_text(g->ctx, g->nodes[id].why), out->rule);
+    find_rule(&p, id, out);
     return MPC_OK;
 }
 
-mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, const mpc_device_profile *profile,
-                             mpc_pass_env *env, mpc_explained *out) {
+mpc_status mpc_graph_explain(const mpc_graph *decided, mpc_node_id id, mpc_format low, mpc_pass_env *env,
+                             mpc_explained *out) {
     *out = (mpc_explained){.present = false};
     if (decided->decisions == NULL || !decided->decisions[id].present) return MPC_OK;
+    mpc_format other = mpc_is_decided_low(decided, id) ? MPC_FMT_f32 : low;
     mpc_arena *arena = mpc_arena_create();
-    mpc_status status = arena != NULL ? explain(decided, id, profile, env, arena, out) : MPC_NO_MEMORY;
+    mpc_status status = arena != NULL ? explain(decided, id, other, env, arena, out) : MPC_NO_MEMORY;
     if (status == MPC_NO_MEMORY) mpc_error(mpc_context_sink(decided->ctx), "E901", "out of memory");
     mpc_arena_destroy(arena);
     return status;

@@ -85,10 +85,23 @@ static const char *sentence(const char *rule) {
 
 static bool is_cited(const char *rule) { return rule[0] == 'N' && rule[1] >= '0' && rule[1] <= '9'; }
 
+/* The rule that the evidence cites (range_force.c): of an operand or a result that must not be low. */
+static const char *rule_of_range(const checker *c, mpc_node_id id) {
+    const mpc_node *n = &c->g->nodes[id];
+    char rule[MPC_RULE_SIZE];
+    for (uint32_t i = 0; i < n->operand_count + n->result_count; i++) {
+        mpc_value_id v = i < n->operand_count ? mpc_operand(c->g, n, i) : mpc_result(n, i - n->operand_count);
+        mpc_sym why = mpc_plan_forced(&c->plan, v, c->plan.low);
+        if (why == 0) why = mpc_plan_forced(&c->plan, v, c->plan.also);
+        if (why != 0 && mpc_find_rule(mpc_sym_text(c->g->ctx, why), rule)) return mpc_sym_text(c->g->ctx, mpc_intern(c->g->ctx, rule));
+    }
+    return "N45";
+}
+
 static void add(checker *c, mpc_node_id id, const char *rule, const char *why) {
     mpc_broken_rules *out = c->out;
     if (id == MPC_NONE) return;
-    if (strcmp(rule, "range") == 0) rule = "N45";
+    if (strcmp(rule, "range") == 0) rule = rule_of_range(c, id);
     for (uint32_t i = out->count; i-- > 0 && out->data[i].node == id;)
         if (strcmp(out->data[i].rule, rule) == 0) return;
     if (why == NULL) why = sentence(rule);
@@ -124,13 +137,13 @@ static void check_node(checker *c, mpc_node_id id) {
         if (l->wide[v]) add(c, id, "N60", "is an intermediate of a gradient, and stored low");
         else if (x->pinned == MPC_FMT_f32 && x->rule != NULL && x->node == id) add_pinned(c, id, v, x->rule);
         else if (!mpc_label_may_be(l, l->of_value[v], c->stored[v]))
-            add(c, id, "N45", "is stored in a format that can't hold it");
+            add(c, id, "range", "is stored in a format that can't hold it");
     }
     uint32_t reads = l->of_node[id];
     if (reads != MPC_NONE && c->low[reads] && l->variables[reads].pinned == MPC_FMT_f32)
-        add(c, id, "N45", "reads low what must stay f32");
+        add(c, id, "range", "reads low what must stay f32");
     else if (reads != MPC_NONE && !mpc_label_may_be(l, reads, c->g->decisions[id].operand))
-        add(c, id, "N45", "reads in a format what that can't hold");
+        add(c, id, "range", "reads in a format what that can't hold");
     check_moves(c, id);
 }
 
@@ -150,9 +163,19 @@ static int by_node(const void *a, const void *b) {
 
 /* --- the whole --- */
 
-static void take_words(mpc_plan *p, const mpc_graph *decided) {
+static bool has_word(const mpc_graph *g, mpc_node_id id) {
+    return mpc_is_assigned(g, id) && mpc_node_prec(g, &g->nodes[id]) != MPC_FMT_none;
+}
+
+static bool had_word(const mpc_graph *before, const mpc_graph *g, mpc_node_id id) {
+    mpc_value_id v = mpc_graph_find_value(before, mpc_value_name(g, mpc_result(&g->nodes[id], 0)));
+    return v != MPC_NONE && before->values[v].producer != MPC_NONE && has_word(before, before->values[v].producer);
+}
+
+/* before: NULL, or the graph whose words alone count. */
+static void take_words(mpc_plan *p, const mpc_graph *decided, const mpc_graph *before) {
     for (mpc_node_id id = 0; id < decided->node_count; id++) {
-        if (!mpc_is_assigned(decided, id) || mpc_node_prec(decided, &decided->nodes[id]) == MPC_FMT_none) continue;
+        if (!has_word(decided, id) || (before != NULL && !had_word(before, decided, id))) continue;
         p->given[id] = true;
         p->decisions[id] = decided->decisions[id];
     }
@@ -165,11 +188,11 @@ static uint32_t count_kept(const mpc_graph *g) {
     return count;
 }
 
-static bool prepare(checker *c, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
+static bool prepare(checker *c, const mpc_graph *before, mpc_format low, mpc_pass_env *env, mpc_arena *arena) {
     c->plan = mpc_plan_create(c->g, low, arena);
     if (c->plan.g == NULL || mpc_plan_allow(&c->plan, mpc_graph_low(c->g, low)) != MPC_OK) return false;
     mpc_plan_read_backwards(&c->plan);
-    take_words(&c->plan, c->g);
+    take_words(&c->plan, c->g, before);
     if (mpc_range_force(&c->plan, env->observed) != MPC_OK) return false;
     c->labels = mpc_labels_create(&c->plan, arena);
     c->stored = mpc_arena_alloc(arena, ((size_t)c->g->value_count + 1) * sizeof *c->stored);
@@ -179,11 +202,11 @@ static bool prepare(checker *c, mpc_format low, mpc_pass_env *env, mpc_arena *ar
     return !c->labels.failed && c->stored != NULL && c->low != NULL && c->out->data != NULL;
 }
 
-mpc_status mpc_hard_rules_check(const mpc_graph *decided, mpc_format low, mpc_pass_env *env, mpc_arena *arena,
-                                mpc_broken_rules *out) {
+mpc_status mpc_hard_rules_check_words(const mpc_graph *decided, const mpc_graph *before, mpc_format low, mpc_pass_env *env,
+                                      mpc_arena *arena, mpc_broken_rules *out) {
     checker c = {.g = decided, .out = out};
     *out = (mpc_broken_rules){0};
-    if (!prepare(&c, low, env, arena))
+    if (!prepare(&c, before, low, env, arena))
         return mpc_error(mpc_context_sink(decided->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
     read_decisions(&c);
     read_variables(&c);
@@ -193,4 +216,9 @@ mpc_status mpc_hard_rules_check(const mpc_graph *decided, mpc_format low, mpc_pa
     qsort(out->data, out->count, sizeof *out->data, by_node);
     out->kept = count_kept(decided);
     return MPC_OK;
+}
+
+mpc_status mpc_hard_rules_check(const mpc_graph *decided, mpc_format low, mpc_pass_env *env, mpc_arena *arena,
+                                mpc_broken_rules *out) {
+    return mpc_hard_rules_check_words(decided, NULL, low, env, arena, out);
 }

@@ -21,5 +21,8 @@ typedef struct mpc_broken_rules { /* in order of nodes, each rule once a node */
  * after a diagnostic. */
 mpc_status mpc_hard_rules_check(const mpc_graph *decided, mpc_format low, mpc_pass_env *env, mpc_arena *arena,
                                 mpc_broken_rules *out);
+/* Also what the user's words break that `before`, the same graph with fewer words, hasn't. */
+mpc_status mpc_hard_rules_check_words(const mpc_graph *decided, const mpc_graph *before, mpc_format low, mpc_pass_env *env,
+                                      mpc_arena *arena, mpc_broken_rules *out);
 
 #endif

@@ -95,7 +95,7 @@ static void rule_low(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     const mpc_node *n = &p->g->nodes[id];
     uint32_t operands = banned_for_operands(p, n), results = banned_for_results(p, n);
-    l->of_node[id] = is_every_low(p, operands) ? add_variable(l, id, MPC_FMT_f32, "its operand must stay f32")
+    l->of_node[id] = is_every_low(p, operands) ? add_variable(l, id, MPC_FMT_f32, "range")
                                                : add_free(l, id, operands);
     if (is_every_low(p, results)) pin(l, id, "range");
     else if (mpc_result_stays_f32(p, n)) pin(l, id, "N60");

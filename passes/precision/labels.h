@@ -49,6 +49,12 @@ static inline bool mpc_label_may_be(const mpc_labels *l, uint32_t variable, mpc_
     return (l->variables[variable].banned >> f & 1) == 0;
 }
 
+/* The variables of a node: of what it reads where that is decided (LOW ops, views that join), else of its result; of its first result that isn't fixed. */
+uint32_t mpc_deciding_variable(const mpc_labels *labels, mpc_node_id id);
+uint32_t mpc_result_variable(const mpc_labels *labels, mpc_node_id id);
+/* Holds a decision in a format, with all that the rules tie to it; fills `possible` and `rule`. false: out of memory. */
+bool mpc_labels_pin(mpc_labels *labels, mpc_pin *pin);
+
 /* Decisions and formats of the open nodes straight from labels, without reasons: enough to price them. */
 void mpc_labels_write(const mpc_labels *labels, mpc_plan *plan);
 

@@ -9,6 +9,7 @@ struct mpc_plan_choices {
     mpc_map *index; /* value name -> line */
     MPC_ARRAY(mpc_choice_line) lines;
     mpc_solution solution;
+    mpc_pin pin;
 };
 
 mpc_plan_choices *mpc_plan_choices_create(void) {
@@ -47,3 +48,5 @@ bool mpc_plan_choices_add(mpc_plan_choices *c, const mpc_choice_line *line) {
 }
 
 mpc_solution *mpc_plan_choices_solution(mpc_plan_choices *c) { return &c->solution; }
+
+mpc_pin *mpc_plan_choices_pin(mpc_plan_choices *c) { return &c->pin; }

@@ -3,6 +3,7 @@
  * low format gains nothing the classes decide as in `list`, since whoever asks for it there wants its numbers, not its speed. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "passes/precision/labels.h"
@@ -65,7 +66,11 @@ static void decide_low(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc
     char low[16], wide[16], stores[48] = "", charge[64], ban[32];
     d.operand = mpc_label_of(l, l->of_node[id]);
     mpc_format other = mpc_format_is_low(d.operand) ? MPC_FMT_f32 : p->low;
-    const char *rule = rule_of_result(l, id);
+    const char *rule = rule_of_result(l, id), *reads = l->variables[l->of_node[id]].rule;
+    if (reads != NULL && strcmp(reads, "range") == 0) { /* what must stay f32 is told by the evidence (range_force.c) */
+        mpc_plan_decide(p, id, d, "LOW: reads f32 (range)");
+        return;
+    }
     if (!mpc_format_is_low(d.result) && rule != NULL) snprintf(stores, sizeof stores, "; stores f32 (%s)", rule);
     else snprintf(stores, sizeof stores, "; stores %s", name_of(d.result));
     mpc_plan_decide(p, id, d, "LOW: reads %s: %s against %s in %s%s%s%s (N01)", name_of(d.operand),
@@ -220,6 +225,8 @@ mpc_status mpc_mincut_formats(mpc_plan *p, const mpc_costs *c, const mpc_format 
                               mpc_plan_choices *choices, mpc_solution *out) {
     double begin = now();
     mpc_labels l = mpc_labels_create(p, p->arena);
+    mpc_pin *pin = choices != NULL ? mpc_plan_choices_pin(choices) : NULL;
+    if (pin != NULL && pin->value != NULL && !mpc_labels_pin(&l, pin)) l.failed = true;
     mpc_status status = count == 1 ? mpc_labels_move(&l, c, formats, 1, &out->bound) : descend(p, &l, c, formats, count);
     if (status == MPC_OK && count > 1) status = lower_bound(p, c, formats, count, &out->bound);
     out->seconds = now() - begin;

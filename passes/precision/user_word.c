@@ -1,9 +1,7 @@
 /* What the user asks for against what can't be had: a node whose float results are all f32 by its type (losses,
  * log-sum-exps, statistics) can't be narrowed by a policy, a region or an annotation. Only forward nodes are asked:
  * backward ops inherit their region and store what N60 says. */
-#include <ctype.h>
-#include <string.h>
-
+#include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
 
 static bool all_results_fixed(const mpc_plan *p, const mpc_node *n) {
@@ -19,11 +17,8 @@ static bool all_results_fixed(const mpc_plan *p, const mpc_node *n) {
 
 /* " (N12)": the first rule that the op's documentation cites. */
 static void append_rule(const mpc_op *op, mpc_str *out) {
-    for (const char *at = strchr(op->doc, 'N'); at != NULL; at = strchr(at + 1, 'N'))
-        if (isdigit((unsigned char)at[1]) && isdigit((unsigned char)at[2])) {
-            mpc_str_printf(out, " (%.3s)", at);
-            return;
-        }
+    char rule[MPC_RULE_SIZE];
+    if (mpc_find_rule(op->doc, rule)) mpc_str_printf(out, " (%s)", rule);
 }
 
 static mpc_status refuse(const mpc_plan *p, mpc_node_id id, mpc_format prec) {

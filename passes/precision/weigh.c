@@ -158,23 +158,14 @@ static void find_blocker(weigher *w, mpc_node_id id, uint32_t deciding, mpc_choi
 
 /* --- one decision --- */
 
-static uint32_t result_variable(const weigher *w, mpc_node_id id) {
-    const mpc_node *n = &w->p->g->nodes[id];
-    mpc_value_id v = mpc_result(n, 0);
-    for (uint32_t i = n->result_count; i-- > 0;)
-        if (!w->p->fixed.result[mpc_result(n, i)]) v = mpc_result(n, i);
-    return mpc_storage_variable(w->l, v);
-}
-
 static mpc_choice weigh(weigher *w, mpc_node_id id) {
-    uint32_t result = result_variable(w, id);
-    uint32_t deciding = w->l->of_node[id] != MPC_NONE ? w->l->of_node[id] : result;
-    mpc_choice out = {.present = true};
+    uint32_t result = mpc_result_variable(w->l, id), deciding = mpc_deciding_variable(w->l, id);
+    mpc_choice out = {.present = true, .low_format = low_of(w, deciding)};
     mpc_terms t = terms_of(w, id, result);
     mpc_format stored = mpc_label_of(w->l, result), operand = w->p->decisions[id].operand;
     set_formats(w, id, result, MPC_FMT_f32);
     out.f32 = mpc_price_terms(&w->pricing, &t);
-    set_formats(w, id, result, low_of(w, deciding));
+    set_formats(w, id, result, out.low_format);
     out.low = mpc_price_terms(&w->pricing, &t);
     set_formats(w, id, result, stored);
     w->p->decisions[id].operand = operand;

@@ -1,5 +1,5 @@
-"""What stands in a value's way, put the other way, turns the value: on the examples and on random models, under both solvers. And the
-price that is told of the other format is what the whole assignment costs more with it."""
+"""What stands in a value's way, put the other way, turns the value: on the examples and on random models, under both solvers. (What else explain tells
+is held by advice.py.)"""
 import json
 import os
 import random
@@ -48,7 +48,7 @@ def try_model(f, model, *options):
         if p.get("blocked_by") != "value" or p["price"] is None:
             continue
         pages = [page(f, model, b["value"], *options) for b in p["blockers"] if b["op"] != "input"]
-        words = [b["value"] for b in pages if "policy" in b["change"]]
+        words = [b["value"] for b in pages if f'"{b["value"]}" = ' in b["change"]]
         if not words or len(words) != len(p["blockers"]):
             continue  # a blocker that no word can change: an input, a parameter
         low = [decision(b) != "f32" for b in pages]
