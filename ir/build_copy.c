@@ -7,7 +7,8 @@ static bool copy_names(mpc_builder *b, const mpc_graph *from, const mpc_node *no
                        mpc_type_id *types) {
     for (uint32_t i = 0; i < node->result_count; i++) {
         const mpc_value *value = &from->values[mpc_result(node, i)];
-        names[i] = mpc_builder_unique_name(b, mpc_sym_text(b->ctx, value->name));
+        bool none = value->name == 0 && b->graph->unnamed;
+        names[i] = none ? 0 : mpc_builder_unique_sym(b, value->name);
         types[i] = value->type;
     }
     return !b->failed;
@@ -37,7 +38,7 @@ void mpc_build_copy_inputs(mpc_builder *b, const mpc_graph *from, mpc_value_id *
     for (uint32_t i = 0; i < from->input_count && !mpc_builder_failed(b); i++) {
         const mpc_input *input = &from->inputs[i];
         const mpc_value *value = &from->values[input->value];
-        mpc_sym name = mpc_builder_unique_name(b, mpc_sym_text(b->ctx, value->name));
+        mpc_sym name = mpc_builder_unique_sym(b, value->name);
         map[input->value] =
             mpc_builder_add_input(b, name, value->type, from->attrs + input->attr_begin, input->attr_count);
     }

@@ -105,12 +105,25 @@ void mpc_builder_set_name(mpc_builder *b, const char *name) {
     if (!b->pending_name && name[0]) mpc_builder_no_memory(b);
 }
 
+void mpc_builder_set_name_of(mpc_builder *b, const mpc_graph *from, mpc_value_id value) {
+    b->pending_name = from->values[value].name;
+}
+
+void mpc_builder_reserve(mpc_builder *b, const mpc_graph *like) {
+    b->graph->unnamed = like->unnamed;
+    (void)(mpc_builder_grow_array(b, MPC_GROW_NODES, nodes, node_count, like->node_count) &&
+           mpc_builder_grow_array(b, MPC_GROW_VALUES, values, value_count, like->value_count) &&
+           mpc_builder_grow_array(b, MPC_GROW_OPERANDS, operands, operand_total, like->operand_total) &&
+           mpc_builder_grow_array(b, MPC_GROW_ATTRS, attrs, attr_total, like->attr_total));
+    if (!like->unnamed && !mpc_idmap_reserve(&b->names, like->value_count)) mpc_builder_no_memory(b);
+}
+
 bool mpc_builder_grow(mpc_builder *b, int which, void **data, uint32_t count, uint32_t extra, size_t size) {
     if (b->failed) return false;
     uint32_t capacity = b->graph->capacity[which];
     if (extra <= capacity - count) return true;
-    uint64_t wanted = capacity < 16 ? 16 : capacity;
-    while (wanted < (uint64_t)count + extra) wanted *= 2;
+    uint64_t wanted = capacity < 8 ? 16 : 2 * (uint64_t)capacity;
+    if (wanted < (uint64_t)count + extra) wanted = (uint64_t)count + extra;
     void *grown = wanted < UINT32_MAX ? mpc_arena_alloc(b->graph->arena, (size_t)wanted * size) : NULL;
     if (!grown) {
         mpc_builder_no_memory(b);
@@ -145,9 +158,13 @@ static mpc_sym add_suffix(mpc_builder *b, const char *name, uint32_t *last) {
 mpc_sym mpc_builder_unique_name(mpc_builder *b, const char *name) {
     if (b->failed) return 0;
     if (!name[0]) name = "v";
-    mpc_sym sym = mpc_intern(b->ctx, name);
+    return mpc_builder_unique_sym(b, mpc_intern(b->ctx, name));
+}
+
+mpc_sym mpc_builder_unique_sym(mpc_builder *b, mpc_sym sym) {
+    if (b->failed) return 0;
     uint32_t *last = mpc_idmap_find(&b->names, sym);
-    if (sym && last) sym = add_suffix(b, name, last);
+    if (sym && last) sym = add_suffix(b, mpc_sym_text(b->ctx, sym), last);
     if (!sym || !mpc_idmap_add(&b->names, sym, 1)) {
         mpc_builder_no_memory(b);
         return 0;

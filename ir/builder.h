@@ -24,6 +24,10 @@ void mpc_builder_set_why(mpc_builder *b, mpc_sym why);
 /* Name of the first result of the next node (other results get suffixes .1, .2 ...); made unique by a suffix if taken.
  * Without it: the op's name, numbered. */
 void mpc_builder_set_name(mpc_builder *b, const char *name);
+/* The same, after a value of another graph of this context. */
+void mpc_builder_set_name_of(mpc_builder *b, const mpc_graph *from, mpc_value_id value);
+/* Before anything is built: room for as much as `like` holds, and names only where it has any (mpc_graph.unnamed). */
+void mpc_builder_reserve(mpc_builder *b, const mpc_graph *like);
 
 typedef struct mpc_attr_arg { /* an attribute to set: fill key and kind's field, see the MPC_A_* macros */
     const char *key;

@@ -40,6 +40,7 @@ bool mpc_builder_grow(mpc_builder *b, int which, void **data, uint32_t count, ui
 void mpc_builder_no_memory(mpc_builder *b);
 /* `name` if it is free, else with a suffix; registers it. 0 after a failure. */
 mpc_sym mpc_builder_unique_name(mpc_builder *b, const char *name);
+mpc_sym mpc_builder_unique_sym(mpc_builder *b, mpc_sym name);
 /* The node's fields, apart from results and attributes, are set by the caller; operands and attributes are already
  * appended. Adds `count` values of the given types and names. First value. */
 mpc_value_id mpc_builder_add_node(mpc_builder *b, const mpc_node *node, const mpc_type_id *types, const mpc_sym *names,

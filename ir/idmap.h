@@ -7,8 +7,7 @@
 #include <stdint.h>
 
 typedef struct mpc_idmap { /* zero-initialised: empty */
-    uint32_t *keys, *values;
-    bool *taken;
+    struct mpc_idmap_entry *entries;
     size_t capacity, count;
 } mpc_idmap;
 
@@ -16,6 +15,8 @@ typedef struct mpc_idmap { /* zero-initialised: empty */
 uint32_t *mpc_idmap_find(const mpc_idmap *map, uint32_t key);
 /* Adds a key that isn't there yet; false when out of memory. */
 bool mpc_idmap_add(mpc_idmap *map, uint32_t key, uint32_t value);
+/* Room for `count` keys in all, so that adding these doesn't grow the map; false when out of memory. */
+bool mpc_idmap_reserve(mpc_idmap *map, size_t count);
 void mpc_idmap_free(mpc_idmap *map);
 
 #endif

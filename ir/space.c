@@ -298,7 +298,9 @@ static bool consistent(const solver *s) {
 
 bool mpc_space_build(const mpc_graph *g, const mpc_node_id *nodes, uint32_t count, mpc_space *space) {
     if (count == 0 || count > MPC_SPACE_NODES) return false;
-    solver s = {.g = g, .nodes = nodes, .count = count, .s = space};
+    solver s; /* large: its maps are begun when the members are known */
+    s.g = g, s.nodes = nodes, s.count = count, s.s = space;
+    s.size = 0, s.conflict = false;
     memset(space, 0, sizeof *space);
     space->count = count;
     for (uint32_t i = 0; i < count; i++) {

@@ -24,7 +24,7 @@ static void take_results(mpc_rewrite *rw, mpc_expand *e, const mpc_op *op) {
     }
 }
 
-void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const bool *used, bool keep_prec) {
+void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const mpc_expand_how *how) {
     mpc_context *ctx = rw->in->ctx;
     const mpc_op *op = mpc_op_get(ctx, n->op);
     mpc_value_id results[MPC_MAX_RANK];
@@ -40,8 +40,9 @@ void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const bool *used, 
     }
     mpc_expand e = {.b = rw->b, .from = rw->in, .node = n, .operand_count = n->operand_count, .results = results};
     e.operands = mpc_rewrite_operands(rw, n);
-    e.used = used != NULL ? used : all;
-    if (keep_prec && mpc_expand_has_prec(ctx, op)) e.prec = mpc_attr_format(rw->in, n, "prec");
+    e.used = how->used != NULL ? how->used : all;
+    e.decays = how->decays;
+    if (how->keep_prec && mpc_expand_has_prec(ctx, op)) e.prec = mpc_attr_format(rw->in, n, "prec");
     mpc_builder_set_loc(rw->b, n->loc);
     mpc_builder_set_origin(rw->b, n->origin != 0 ? n->origin : rw->in->values[mpc_result(n, 0)].name);
     mpc_builder_set_why(rw->b, n->why);
@@ -61,22 +62,42 @@ static bool *find_used(mpc_rewrite *rw) {
     return used;
 }
 
+/* By op: some node of the graph decays its weights. Found once: every update asks. */
+static bool *find_decays(mpc_rewrite *rw) {
+    const mpc_graph *g = rw->in;
+    mpc_sym decay = mpc_intern(g->ctx, "decay");
+    bool *decays = mpc_rewrite_scratch(rw, mpc_op_count(g->ctx), sizeof *decays);
+    for (mpc_node_id id = 0; decays != NULL && id < g->node_count; id++) {
+        const mpc_node *n = &g->nodes[id];
+        for (uint32_t i = 0; i < n->attr_count; i++) {
+            const mpc_attr *a = &g->attrs[n->attr_begin + i];
+            if (a->key == decay && a->f != 0) decays[n->op] = true;
+        }
+    }
+    return decays;
+}
+
 /* Of several results, those that nobody reads may be left out by the rule. */
-static void expand_or_copy(mpc_rewrite *rw, mpc_node_id id, const bool *used, bool keep_attention) {
+static void expand_or_copy(mpc_rewrite *rw, mpc_node_id id, const mpc_expand_how *whole, bool keep_attention) {
     const mpc_node *n = &rw->in->nodes[id];
     bool kept = keep_attention && mpc_attention_fuses(rw->in, n);
+    mpc_expand_how how = {.used = whole->used + n->result_begin, .decays = whole->decays};
     if (kept || mpc_op_get(rw->in->ctx, n->op)->expand == NULL) mpc_rewrite_copy_node(rw, id);
-    else mpc_expand_composite(rw, n, used + n->result_begin, false);
+    else mpc_expand_composite(rw, n, &how);
+}
+
+mpc_graph *mpc_expand_graph(const mpc_graph *in, bool keep_attention) {
+    mpc_rewrite rw;
+    if (!mpc_rewrite_begin(&rw, in)) return NULL;
+    mpc_expand_how whole = {.used = find_used(&rw), .decays = find_decays(&rw)};
+    bool ready = whole.used != NULL && whole.decays != NULL;
+    for (mpc_node_id id = 0; ready && id < in->node_count && !mpc_builder_failed(rw.b); id++)
+        expand_or_copy(&rw, id, &whole, keep_attention);
+    mpc_build_copy_ends(rw.b, in, rw.map);
+    return mpc_rewrite_finish(&rw);
 }
 
 mpc_graph *mpc_pass_expand(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
-    mpc_rewrite rw;
-    bool keep_attention = options != NULL && strcmp(mpc_option_str(options, "keep"), "attention") == 0;
     (void)env;
-    if (!mpc_rewrite_begin(&rw, in)) return NULL;
-    const bool *used = find_used(&rw);
-    for (mpc_node_id id = 0; used != NULL && id < in->node_count && !mpc_builder_failed(rw.b); id++)
-        expand_or_copy(&rw, id, used, keep_attention);
-    mpc_build_copy_ends(rw.b, in, rw.map);
-    return mpc_rewrite_finish(&rw);
+    return mpc_expand_graph(in, options != NULL && strcmp(mpc_option_str(options, "keep"), "attention") == 0);
 }

@@ -24,13 +24,13 @@ mpc_type mpc_expand_type(const mpc_expand *e, mpc_value_id value) {
 }
 
 void mpc_expand_name_result(mpc_expand *e, uint32_t r) {
-    mpc_builder_set_name(e->b, mpc_value_name(e->from, mpc_result(e->node, r)));
+    mpc_builder_set_name_of(e->b, e->from, mpc_result(e->node, r));
     e->named = true;
 }
 
 static void name_next(mpc_expand *e, const char *what) {
     char name[NAME_SIZE];
-    if (!e->named) {
+    if (!e->named && !e->from->unnamed) {
         snprintf(name, sizeof name, "%s.%s", mpc_value_name(e->from, mpc_result(e->node, 0)), what);
         mpc_builder_set_name(e->b, name);
     }

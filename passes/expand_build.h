@@ -7,12 +7,18 @@
 #include "passes/expand.h"
 #include "passes/rewrite.h"
 
-/* Builds the primitives of composite `n` (of rw->in) and maps its results. used: per result, NULL: all are. keep_prec:
- * primitives inherit `prec`, for passes before precision assignment. */
-void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const bool *used, bool keep_prec);
+typedef struct mpc_expand_how {
+    const bool *used;   /* per result; NULL: all are */
+    const bool *decays; /* see mpc_expand; NULL: there are no updates */
+    bool keep_prec;     /* primitives inherit `prec`, for passes before precision assignment */
+} mpc_expand_how;
+/* Builds the primitives of composite `n` (of rw->in) and maps its results. */
+void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const mpc_expand_how *how);
 /* Is `n` an attention, or its gradient, that a fused kernel takes: heads of at most 128, one of f32, bf16, f16 for all
  * that is multiplied? expand{keep=attention} leaves these as they are, code generation counts on it. */
 bool mpc_attention_fuses(const mpc_graph *g, const mpc_node *n);
+/* Pass expand; keep_attention: those that fuse stay as they are. */
+mpc_graph *mpc_expand_graph(const mpc_graph *in, bool keep_attention);
 bool mpc_expand_has_prec(const mpc_context *ctx, const mpc_op *op);
 
 enum { MPC_EXPAND_MAX_ATTRS = 8 };

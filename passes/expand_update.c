@@ -16,18 +16,10 @@ static mpc_value_id rate_of(mpc_expand *e, uint32_t operand) {
     return lr == 1 ? rate : mpc_expand_scale(e, rate, lr);
 }
 
-/* Does any parameter of the graph decay? */
-static bool some_decay(const mpc_expand *e) {
-    const mpc_graph *g = e->from;
-    for (mpc_node_id i = 0; i < g->node_count; i++)
-        if (g->nodes[i].op == e->node->op && mpc_attr_float(g, &g->nodes[i], "decay") != 0) return true;
-    return false;
-}
-
 /* w - rate * decay * w. Where some parameters decay and others don't, all get the same primitives, so that one kernel
  * updates them all; a factor of zero leaves w as it is, be it -0 or infinite. */
 static mpc_value_id decayed(mpc_expand *e, mpc_value_id w, mpc_value_id rate) {
-    if (!some_decay(e)) return w;
+    if (e->decays == NULL || !e->decays[e->node->op]) return w;
     mpc_value_id factor = mpc_expand_scale(e, rate, attr(e, "decay"));
     mpc_value_id moves = mpc_expand_op2(e, MPC_OP_ne, factor, mpc_expand_number(e, 0));
     mpc_value_id less = mpc_expand_op2(e, MPC_OP_sub, w, mpc_expand_op2(e, MPC_OP_mul, factor, w));

@@ -15,9 +15,10 @@ enum { MOST_NODES = 80, SHARED_READERS = 8, SCALAR_LOOKBACK = 8, FAR = 16 };
 typedef struct group {
     mpc_node_id *nodes; /* ascending; NULL: merged away */
     uint32_t count;
-    uint32_t position; /* unique, topological */
-    int64_t size;      /* elements of its largest space */
-    bool takes;        /* other nodes may join */
+    uint32_t position;       /* unique, topological */
+    int64_t size;            /* elements of its largest space */
+    bool takes;              /* other nodes may join */
+    const mpc_type *uniform; /* all members are elementwise on this shape and scalars; NULL: they aren't */
 } group;
 
 typedef struct fuser {
@@ -87,6 +88,40 @@ static mpc_node_id *merge_nodes(fuser *f, const group *a, const group *b) {
     return nodes;
 }
 
+static bool has_shape_of(const mpc_type *a, const mpc_type *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+/* The shape of an elementwise node whose operands have it too, or are scalars. */
+static const mpc_type *uniform_shape(const mpc_graph *g, mpc_node_id node) {
+    const mpc_node *n = &g->nodes[node];
+    const mpc_type *shape = mpc_value_type(g, mpc_result(n, 0));
+    if (mpc_node_op(g, node)->kind != MPC_KIND_EWISE || mpc_type_elements(shape) < 1) return NULL;
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        const mpc_type *operand = mpc_value_type(g, mpc_operand(g, n, i));
+        if (!has_shape_of(operand, shape) && mpc_type_elements(operand) != 1) return NULL;
+    }
+    return shape;
+}
+
+static const mpc_type *uniform_union(const group *a, const group *b) {
+    bool both = a->uniform != NULL && b->uniform != NULL && has_shape_of(a->uniform, b->uniform);
+    return both ? a->uniform : NULL;
+}
+
+/* Do the nodes have a space? Most groups are uniform, and one shape always is one. */
+static bool has_space(const fuser *f, const group *a, const group *b) {
+    if (uniform_union(a, b) != NULL) return true;
+    mpc_node_id nodes[MOST_NODES];
+    mpc_space space;
+    uint32_t count = 0, i = 0, j = 0;
+    while (i < a->count || j < b->count) {
+        bool first = j == b->count || (i < a->count && a->nodes[i] < b->nodes[j]);
+        nodes[count++] = first ? a->nodes[i++] : b->nodes[j++];
+    }
+    return mpc_space_build(f->g, nodes, count, &space);
+}
+
 /* Cheap refusals before the space is built. */
 static bool may_fit(const group *a, const group *b) {
     if (!a->takes || !b->takes || a->count + b->count > MOST_NODES) return false;
@@ -99,18 +134,12 @@ static bool try_union(fuser *f, uint32_t a, uint32_t b) {
     group *ga = &f->groups[a], *gb = &f->groups[b];
     uint32_t position;
     if (a == b || !may_fit(ga, gb)) return false;
-    mpc_node_id nodes[MOST_NODES];
-    uint32_t count = 0, i = 0, j = 0;
-    while (i < ga->count || j < gb->count) {
-        bool first = j == gb->count || (i < ga->count && ga->nodes[i] < gb->nodes[j]);
-        nodes[count++] = first ? ga->nodes[i++] : gb->nodes[j++];
-    }
-    mpc_space space;
-    if (!mpc_space_build(f->g, nodes, count, &space) || !find_position(f, a, b, &position)) return false;
+    if (!has_space(f, ga, gb) || !find_position(f, a, b, &position)) return false;
     mpc_node_id *merged = merge_nodes(f, ga, gb);
     if (merged == NULL) return false;
-    for (i = 0; i < gb->count; i++) f->group_of[gb->nodes[i]] = a;
-    *ga = (group){merged, count, position, ga->size > gb->size ? ga->size : gb->size, true};
+    for (uint32_t i = 0; i < gb->count; i++) f->group_of[gb->nodes[i]] = a;
+    int64_t size = ga->size > gb->size ? ga->size : gb->size;
+    *ga = (group){merged, ga->count + gb->count, position, size, true, uniform_union(ga, gb)};
     *gb = (group){.nodes = NULL};
     return true;
 }
@@ -205,8 +234,9 @@ static void place_node(fuser *f, mpc_node_id node, bool fuse) {
     }
     *nodes = node;
     mpc_space space;
-    bool takes = mpc_space_takes(f->g, node) && mpc_space_build(f->g, nodes, 1, &space);
-    *own = (group){nodes, 1, node, mpc_space_size(f->g, node), fuse && takes};
+    const mpc_type *uniform = mpc_space_takes(f->g, node) ? uniform_shape(f->g, node) : NULL;
+    bool takes = uniform != NULL || (mpc_space_takes(f->g, node) && mpc_space_build(f->g, nodes, 1, &space));
+    *own = (group){nodes, 1, node, mpc_space_size(f->g, node), fuse && takes, uniform};
     f->group_of[node] = node;
     if (!own->takes) return;
     for (uint32_t i = 0; i < n->operand_count; i++) {
@@ -241,23 +271,25 @@ static bool join_scalars(fuser *f) {
 
 /* --- result --- */
 
-static mpc_graph *copy_with_groups(const mpc_graph *in, const fuser *f) {
+static mpc_graph *copy_graph(const mpc_graph *in) {
     mpc_rewrite rw;
     if (!mpc_rewrite_begin(&rw, in)) return NULL;
     for (mpc_node_id id = 0; id < in->node_count; id++) mpc_rewrite_copy_node(&rw, id);
-    mpc_graph *out = mpc_rewrite_finish(&rw);
-    if (out == NULL) return NULL;
-    out->groups = mpc_arena_alloc(out->arena, (in->node_count + 1) * sizeof *out->groups);
-    uint32_t *number = mpc_arena_alloc(f->scratch, (in->node_count + 1) * sizeof *number);
-    if (out->groups == NULL || number == NULL) return mpc_graph_destroy(out), NULL;
-    for (uint32_t i = 0; i < in->node_count; i++)
+    return mpc_rewrite_finish(&rw);
+}
+
+/* Numbers the groups by position. */
+static bool write_groups(mpc_graph *g, const fuser *f) {
+    uint32_t *number = mpc_arena_alloc(f->scratch, (g->node_count + 1) * sizeof *number), next = 0;
+    g->groups = mpc_arena_alloc(g->arena, (g->node_count + 1) * sizeof *g->groups);
+    if (g->groups == NULL || number == NULL) return false;
+    for (uint32_t i = 0; i < g->node_count; i++)
         if (f->groups[i].nodes != NULL) number[f->groups[i].position] = 1;
-    uint32_t next = 0;
-    for (uint32_t p = 0; p < in->node_count; p++)
+    for (uint32_t p = 0; p < g->node_count; p++)
         if (number[p]) number[p] = ++next;
-    for (uint32_t i = 0; i < in->node_count; i++)
-        out->groups[i] = f->group_of[i] == MPC_NONE ? 0 : number[f->groups[f->group_of[i]].position];
-    return out;
+    for (uint32_t i = 0; i < g->node_count; i++)
+        g->groups[i] = f->group_of[i] == MPC_NONE ? 0 : number[f->groups[f->group_of[i]].position];
+    return true;
 }
 
 static void count_after(fuser *f) {
@@ -304,23 +336,22 @@ static bool begin(fuser *f, const mpc_graph *in) {
     return true;
 }
 
-static mpc_graph *group_nodes(const mpc_graph *in, bool fuse) {
+/* `g` with groups; NULL, and `g` released, when out of memory. */
+static mpc_graph *group_nodes(mpc_graph *g, bool fuse) {
     fuser f;
-    mpc_graph *out = NULL;
-    if (begin(&f, in)) {
-        for (mpc_node_id id = 0; id < in->node_count && !f.failed; id++) place_node(&f, id, fuse);
-        if (!f.failed && (!fuse || join_scalars(&f))) out = copy_with_groups(in, &f);
-    }
-    if (out == NULL) mpc_error(mpc_context_sink(in->ctx), "E901", "out of memory in pass fuse");
+    bool done = begin(&f, g);
+    for (mpc_node_id id = 0; done && id < g->node_count && !f.failed; id++) place_node(&f, id, fuse);
+    done = done && !f.failed && (!fuse || join_scalars(&f)) && write_groups(g, &f);
     mpc_arena_destroy(f.scratch);
-    return out;
+    if (done) return g;
+    mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory in pass fuse");
+    mpc_graph_destroy(g);
+    return NULL;
 }
 
 mpc_graph *mpc_pass_fuse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     (void)env;
-    if (options != NULL && strcmp(mpc_option_str(options, "mode"), "off") == 0) return group_nodes(in, false);
-    mpc_graph *split = mpc_fuse_split(in);
-    mpc_graph *out = split != NULL ? group_nodes(split, true) : NULL;
-    mpc_graph_destroy(split);
-    return out;
+    bool fuse = options == NULL || strcmp(mpc_option_str(options, "mode"), "off") != 0;
+    mpc_graph *own = fuse ? mpc_fuse_split(in) : copy_graph(in);
+    return own == NULL ? NULL : group_nodes(own, fuse);
 }

@@ -89,7 +89,7 @@ static void copy_forward(backward *bw) {
         const mpc_node *n = &in->nodes[id];
         mark_needed(bw, in, id);
         if (needs_expansion(mpc_op_get(in->ctx, n->op)) && any_operand_needed(bw, in, n))
-            mpc_expand_composite(&bw->rw, n, NULL, true);
+            mpc_expand_composite(&bw->rw, n, &(mpc_expand_how){.keep_prec = true});
         else mpc_rewrite_copy_node(&bw->rw, id);
     }
     mpc_build_copy_ends(bw->rw.b, in, bw->rw.map);

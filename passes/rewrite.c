@@ -25,6 +25,7 @@ bool mpc_rewrite_begin(mpc_rewrite *rw, const mpc_graph *in) {
         return false;
     }
     for (uint32_t i = 0; i < in->value_count; i++) rw->map[i] = MPC_NONE;
+    mpc_builder_reserve(rw->b, in);
     mpc_build_copy_inputs(rw->b, in, rw->map);
     return true;
 }
@@ -47,7 +48,7 @@ void mpc_rewrite_dress(mpc_rewrite *rw, const mpc_node *n) {
     mpc_builder_set_loc(rw->b, n->loc);
     mpc_builder_set_origin(rw->b, n->origin);
     mpc_builder_set_why(rw->b, n->why);
-    if (n->result_count > 0) mpc_builder_set_name(rw->b, mpc_value_name(rw->in, mpc_result(n, 0)));
+    if (n->result_count > 0) mpc_builder_set_name_of(rw->b, rw->in, mpc_result(n, 0));
 }
 
 mpc_graph *mpc_rewrite_finish(mpc_rewrite *rw) {
