@@ -38,15 +38,35 @@ const char *mpc_lint_text(mpc_lint_run *l, const char *format, ...) {
     return text;
 }
 
+bool mpc_lint_has(const mpc_lint_run *l, mpc_node_id id) {
+    for (size_t i = l->out->count; i-- > 0;)
+        if (l->out->data[i].node == id) return true;
+    return false;
+}
+
+static bool is_same_place(mpc_loc a, mpc_loc b) {
+    return a.file != 0 && a.file == b.file && a.line == b.line && a.column == b.column;
+}
+
+bool mpc_lint_is_builtins(const mpc_lint_run *l, mpc_node_id id) {
+    const mpc_node *n = &l->g->nodes[id];
+    mpc_value_id v = mpc_result(n, 0);
+    for (uint32_t i = l->uses.begin[v]; i < l->uses.begin[v + 1]; i++) {
+        const mpc_node *reader = &l->g->nodes[l->uses.users[i]];
+        bool needs = reader->op == MPC_OP_rsqrt || reader->op == MPC_OP_sqrt || reader->op == MPC_OP_log ||
+                     (reader->op == MPC_OP_div && mpc_operand(l->g, reader, 1) == v);
+        if (needs && reader->origin == 0 && is_same_place(reader->loc, n->loc)) return true;
+    }
+    return false;
+}
+
 /* One statement is one finding, however often a `repeat` has unrolled it. */
 static bool is_known(const mpc_lint_run *l, const mpc_finding *f) {
     const mpc_graph *g = l->g;
-    mpc_loc loc = g->nodes[f->node].loc;
     for (size_t i = 0; i < l->out->count; i++) {
         const mpc_finding *old = &l->out->data[i];
-        mpc_loc at = g->nodes[old->node].loc;
-        bool same_place = loc.file != 0 && at.file == loc.file && at.line == loc.line && at.column == loc.column;
-        if (strcmp(old->code, f->code) == 0 && (old->node == f->node || same_place)) return true;
+        bool same = old->node == f->node || is_same_place(g->nodes[old->node].loc, g->nodes[f->node].loc);
+        if (same && strcmp(old->code, f->code) == 0) return true;
     }
     return false;
 }
@@ -73,7 +93,7 @@ static bool prepare(mpc_lint_run *l) {
     size_t values = (size_t)l->g->value_count + 1;
     l->fixed = mpc_fixed_formats(l->g, l->arena);
     l->range = mpc_range_analyze(l->g, &options, l->arena);
-    l->reach = l->range != NULL ? mpc_lint_find_reach(l->g, l->range, l->arena) : NULL;
+    l->reach = l->range != NULL ? mpc_reach_find(l->g, l->range, l->arena) : NULL;
     l->uses = mpc_graph_uses(l->g, l->arena);
     l->told = mpc_arena_alloc(l->arena, values);
     l->passed = mpc_arena_alloc(l->arena, values);

@@ -5,14 +5,6 @@
 #include "passes/precision/precision.h"
 #include "passes/precision/range.h"
 
-/* Elements that a value has for certain, as far as literals and integer ranges can say: not bounds, but numbers that are
- * reached. Nothing is known of what comes of data or parameters. */
-typedef struct mpc_reach {
-    double lo, hi;
-    bool known;
-    bool literal; /* a literal that stands for an element, as a mask's does; else ends of an integer range */
-} mpc_reach;
-
 typedef struct mpc_lint_run {
     const mpc_graph *g;
     mpc_format low;
@@ -41,10 +33,6 @@ void mpc_lint_reach(mpc_lint_run *l, mpc_node_id id);
 void mpc_lint_reads(mpc_lint_run *l, mpc_node_id id);
 void mpc_lint_forced(mpc_lint_run *l, mpc_node_id id);
 
-/* By value, in `arena`; NULL when out of memory. */
-const mpc_reach *mpc_lint_find_reach(const mpc_graph *g, const mpc_interval *range, mpc_arena *arena);
-double mpc_reach_largest(mpc_reach r); /* 0: nothing is known */
-
 /* The format that a value is stored in, by the decision or by its type. */
 static inline mpc_format mpc_lint_stored(const mpc_lint_run *l, mpc_value_id v) {
     return mpc_format_stored(l->g, &l->fixed, v);
@@ -63,6 +51,11 @@ bool mpc_lint_literal(const mpc_lint_run *l, const mpc_node *n, uint32_t i, doub
 void mpc_lint_add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char *what, mpc_format f, bool kept);
 /* In the run's arena; NULL when out of memory. */
 const char *mpc_lint_text(mpc_lint_run *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An op that a builtin made, not the user: what needs it off 0 stands at the very same place, where a reader that is
+ * written out stands before its operand. */
+bool mpc_lint_is_builtins(const mpc_lint_run *l, mpc_node_id id);
+/* Something has been found at this node. */
+bool mpc_lint_has(const mpc_lint_run *l, mpc_node_id id);
 /* Once per code and statement. */
 void mpc_lint_add(mpc_lint_run *l, mpc_finding finding);
 

@@ -6,9 +6,6 @@
 
 #include "passes/precision/lint.h"
 
-/* Bounds from here on are those of a type, not of the values. */
-#define ANY_INTEGER (0x1p31 - 1)
-
 typedef struct reading {
     mpc_lint_run *l;
     mpc_node_id id;
@@ -24,9 +21,8 @@ static const char *reader_of(const reading *r) { return mpc_value_name(r->l->g, 
 
 static void look_for_whole_numbers(const reading *r) {
     mpc_lint_run *l = r->l;
-    mpc_interval a = l->range[r->v];
-    double most = mpc_interval_largest(a), exact = mpc_exact_integers(r->f);
-    if (!a.counted || !(most > exact) || most >= ANY_INTEGER || l->told[r->v]) return;
+    double most = l->reach[r->v].whole, exact = mpc_exact_integers(r->f);
+    if (!(most > exact) || l->told[r->v]) return;
     mpc_lint_add(l, (mpc_finding){.code = "W182",
                                   .rule = "N44",
                                   .node = r->id,
@@ -66,10 +62,17 @@ static void look_beyond(const reading *r) {
 
 /* --- literals (N45) --- */
 
+/* A literal that fills a tensor, or one that ops made of literals. */
+static bool is_one_number(const reading *r, uint32_t i, double *c) {
+    mpc_interval a = r->l->range[r->v];
+    if (mpc_lint_literal(r->l, &r->l->g->nodes[r->id], i, c)) return true;
+    *c = r->l->reach[r->v].lo;
+    return r->l->reach[r->v].literal && mpc_interval_is_finite(a) && a.hi - a.lo <= fabs(a.hi) * 0x1p-40;
+}
+
 static void look_at_literal(const reading *r, uint32_t i) {
     double c;
-    if (!mpc_lint_literal(r->l, &r->l->g->nodes[r->id], i, &c)) return;
-    const char *what = mpc_constant_loss(c, r->f);
+    const char *what = is_one_number(r, i, &c) ? mpc_constant_loss(c, r->f) : NULL;
     if (what != NULL) mpc_lint_add_literal(r->l, r->id, c, what, r->f, false);
 }
 
@@ -86,17 +89,12 @@ void mpc_lint_reads(mpc_lint_run *l, mpc_node_id id) {
 
 /* --- what range evidence keeps in f32 (N22, N32, N41, N44, N45, N46) --- */
 
-static bool has_finding(const mpc_lint_run *l, mpc_node_id id) {
-    for (size_t i = 0; i < l->out->count; i++)
-        if (l->out->data[i].node == id) return true;
-    return false;
-}
-
 /* "... (N44)" apart into sentence and rule. */
 void mpc_lint_forced(mpc_lint_run *l, mpc_node_id id) {
     const char *why = mpc_range_reason(l->g, id);
     const char *rule = why != NULL ? strrchr(why, '(') : NULL;
-    if (rule == NULL || has_finding(l, id)) return;
+    if (rule == NULL || mpc_lint_has(l, id)) return;
+    if (strncmp(rule, "(N32)", 5) == 0 && mpc_lint_is_builtins(l, id)) return;
     mpc_lint_add(l, (mpc_finding){.code = "W189",
                                   .rule = mpc_lint_text(l, "%.3s", rule + 1),
                                   .node = id,

@@ -76,12 +76,17 @@ static bool takes_literals(const mpc_lint_run *l, mpc_node_id id) {
     return op->kind == MPC_KIND_EWISE && op->cls != MPC_CLASS_CLEAR && op->cls != MPC_CLASS_NONE;
 }
 
+/* In f32 because of its literal. */
+static bool is_kept(const mpc_lint_run *l, mpc_node_id id) {
+    return mpc_lint_kept(l, id, "N45") || (mpc_lint_kept(l, id, "N32") && !mpc_lint_is_builtins(l, id));
+}
+
 static void look_at_literal(mpc_lint_run *l, mpc_node_id id, double c) {
     mpc_format f = mpc_lint_stored(l, mpc_result(&l->g->nodes[id], 0));
     if (!mpc_format_is_float(f) || f == MPC_FMT_f64) return;
     const char *what = mpc_constant_loss(c, f);
     if (what != NULL) mpc_lint_add_literal(l, id, c, what, f, false);
-    else if (mpc_format_is_low(l->low) && mpc_lint_kept(l, id, "N45")) {
+    else if (mpc_format_is_low(l->low) && is_kept(l, id)) {
         what = mpc_constant_loss(c, l->low);
         if (what != NULL) mpc_lint_add_literal(l, id, c, what, l->low, true);
     }
@@ -109,9 +114,8 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     const mpc_node *n = &l->g->nodes[id];
     mpc_value_id v = mpc_result(n, 0);
     mpc_format f = mpc_lint_stored(l, v);
-    mpc_interval a = l->range[v];
-    double most = mpc_interval_largest(a);
-    if (!mpc_format_is_low(f) || !a.counted || !(most > mpc_exact_integers(f)) || most >= ANY_INTEGER) return;
+    double most = l->reach[v].whole;
+    if (!mpc_format_is_low(f) || !(most > mpc_exact_integers(f))) return;
     bool told = false;
     for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
     l->told[v] = true;

@@ -26,6 +26,18 @@ typedef struct mpc_range_options {
  * every device that computes in f32 and rounds as the types say. */
 mpc_interval *mpc_range_analyze(const mpc_graph *g, const mpc_range_options *options, mpc_arena *arena);
 
+/* Elements that a value has for certain, as far as literals and integer ranges can say: not bounds, but numbers that are
+ * reached. Nothing is known of what comes of data or parameters. */
+typedef struct mpc_reach {
+    double lo, hi;
+    bool known;
+    bool literal; /* a literal that stands for an element, as a mask's does; else ends of an integer range */
+    double whole; /* the largest whole number among the elements that is known from integers or flags; 0: none */
+} mpc_reach;
+/* By value, in `arena`; NULL when out of memory. `range`: mpc_range_analyze of the same graph. */
+const mpc_reach *mpc_reach_find(const mpc_graph *g, const mpc_interval *range, mpc_arena *arena);
+double mpc_reach_largest(mpc_reach r); /* magnitude; 0: nothing is known */
+
 static inline bool mpc_interval_is_finite(mpc_interval a) { return !a.nan && a.hi - a.lo < 1e300 && a.lo > -1e300 && a.hi < 1e300; }
 static inline double mpc_interval_largest(mpc_interval a) { return -a.lo > a.hi ? -a.lo : a.hi; }
 

@@ -11,6 +11,7 @@
 typedef struct forcing {
     mpc_plan *p;
     const mpc_interval *range;
+    const mpc_reach *reach;
     const mpc_observations *seen;
     mpc_sym *out; /* by value: forced_f32 or forced_also */
     mpc_format format;
@@ -30,18 +31,35 @@ static void force(forcing *f, mpc_value_id v, const char *reason) {
 
 /* --- what the value itself says --- */
 
+/* Of integers whose range nobody knows, too: the type bounds them. */
+static double largest_whole(const forcing *f, mpc_value_id v) {
+    mpc_interval a = f->range[v];
+    bool counted = a.counted && isfinite(a.lo) && isfinite(a.hi); /* NaN or not: a lookup may go wrong */
+    return fmax(f->reach[v].whole, counted ? mpc_interval_largest(a) : 0);
+}
+
 static void force_by_interval(forcing *f, mpc_value_id v) {
     char text[160];
     mpc_interval a = f->range[v];
-    double top = mpc_numfmt_max(f->low), whole = mpc_exact_integers(f->format);
-    double most = mpc_interval_largest(a);
-    if (a.counted && isfinite(a.lo) && isfinite(a.hi) && most > whole) { /* NaN or not: a lookup may go wrong */
-        snprintf(text, sizeof text, MPC_RANGE_REASON "whole numbers up to %g, %s is exact to %g (N44)", most, f->name, whole);
+    double top = mpc_numfmt_max(f->low), exact = mpc_exact_integers(f->format), whole = largest_whole(f, v);
+    if (whole > exact) {
+        snprintf(text, sizeof text, MPC_RANGE_REASON "whole numbers up to %g, %s is exact to %g (N44)", whole, f->name, exact);
         force(f, v, text);
     } else if (a.lo > top || a.hi < -top) {
         snprintf(text, sizeof text, MPC_RANGE_REASON "from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);
         force(f, v, text);
     }
+}
+
+/* A mask's literal is an element as much as any other, and so are the ends of an integer range. */
+static void force_by_reach(forcing *f, mpc_value_id v) {
+    char text[160];
+    mpc_reach r = f->reach[v];
+    double most = fabs(r.lo) > fabs(r.hi) ? r.lo : r.hi;
+    if (!(mpc_reach_largest(r) > mpc_numfmt_max(f->low))) return;
+    if (r.literal) snprintf(text, sizeof text, MPC_RANGE_REASON "the constant %g overflows in %s (N45)", most, f->name);
+    else snprintf(text, sizeof text, MPC_RANGE_REASON "it comes to %g, beyond %s (N45)", most, f->name);
+    force(f, v, text);
 }
 
 /* Gradients are seen without the loss scale that f16 gives them, so only forward values are judged. */
@@ -81,24 +99,6 @@ static void force_angle(forcing *f, const mpc_node *n) {
     snprintf(text, sizeof text, MPC_RANGE_REASON "an angle of up to %g, and %s has steps of %g there (N41)", most, f->name,
              ldexp(1, ilogb(most) - f->low->fraction_bits));
     force(f, v, text);
-}
-
-/* A literal beyond the low format that becomes an element, as a mask's does. Other literals are the solvers' business:
- * their op computes in f32, and what comes of it may be narrowed (mpc_constants_survive). */
-static void force_literal(forcing *f, mpc_node_id id) {
-    char text[160];
-    const mpc_graph *g = f->p->g;
-    const mpc_node *n = &g->nodes[id];
-    if (n->op != MPC_OP_pad && n->op != MPC_OP_where) return;
-    for (uint32_t i = 0; i < n->operand_count; i++) {
-        const mpc_node *operand = n->op == MPC_OP_pad ? n : mpc_producer(g, mpc_operand(g, n, i));
-        if (operand == NULL || (operand != n && operand->op != MPC_OP_const)) continue;
-        double c = mpc_attr_float(g, operand, "value");
-        if (fabs(c) <= mpc_numfmt_max(f->low) || isinf(c)) continue;
-        snprintf(text, sizeof text, MPC_RANGE_REASON "the constant %g overflows in %s (N45)", c, f->name);
-        force(f, mpc_result(n, 0), text);
-        return;
-    }
 }
 
 /* --- scores (N22) --- */
@@ -150,6 +150,7 @@ static void force_all(forcing *f, mpc_format format, mpc_sym *out) {
     f->name = mpc_format_get(format)->name;
     for (mpc_value_id v = 0; v < g->value_count; v++) {
         force_by_interval(f, v);
+        force_by_reach(f, v);
         force_by_profile(f, v);
     }
     for (mpc_node_id id = 0; id < g->node_count; id++) {
@@ -157,7 +158,6 @@ static void force_all(forcing *f, mpc_format format, mpc_sym *out) {
         force_angle(f, &g->nodes[id]);
         if (format == MPC_FMT_f16 && g->nodes[id].op == MPC_OP_softmax && g->nodes[id].origin == 0)
             force_scores(f, mpc_operand(g, &g->nodes[id], 0), SCORES_DEPTH);
-        if (!f->p->given[id]) force_literal(f, id);
     }
 }
 
@@ -165,7 +165,8 @@ mpc_status mpc_range_force(mpc_plan *p, const mpc_observations *seen) {
     if (!mpc_format_is_low(p->low)) return MPC_OK;
     mpc_range_options options = {.low = MPC_FMT_f32};
     forcing f = {.p = p, .range = mpc_range_analyze(p->g, &options, p->arena), .seen = seen};
-    if (f.range == NULL) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    f.reach = f.range != NULL ? mpc_reach_find(p->g, f.range, p->arena) : NULL;
+    if (f.reach == NULL) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
     force_all(&f, p->low, p->forced_f32);
     if (p->forced_also != NULL) force_all(&f, p->also, p->forced_also);
     return MPC_OK;

@@ -250,6 +250,29 @@ static void range_argmax(mpc_range_op *r) {
 
 /* --- views --- */
 
+/* Positions behind casts, and behind rows that repeat them: element i of the last axis is i. */
+static bool are_positions(const mpc_graph *g, mpc_value_id v) {
+    const mpc_node *n = mpc_producer(g, v);
+    while (n != NULL && (n->op == MPC_OP_cast || n->op == MPC_OP_expand)) {
+        const mpc_type *to = mpc_value_type(g, v), *from = mpc_value_type(g, mpc_operand(g, n, 0));
+        bool exact = to->format == MPC_FMT_f32 || !mpc_format_is_float(to->format);
+        if (!exact || from->rank == 0 || from->dims[from->rank - 1] != to->dims[to->rank - 1]) return false;
+        v = mpc_operand(g, n, 0);
+        n = mpc_producer(g, v);
+    }
+    return n != NULL && n->op == MPC_OP_range;
+}
+
+static void range_slice(mpc_range_op *r) {
+    r->out[0] = r->in[0];
+    if (!are_positions(r->g, mpc_operand(r->g, r->n, 0))) return;
+    mpc_int_list start = mpc_attr_ints(r->g, r->n, "start"), stop = mpc_attr_ints(r->g, r->n, "stop");
+    uint32_t last = start.count - 1;
+    if (stop.data[last] <= start.data[last]) return;
+    r->out[0].lo = fmax(r->out[0].lo, (double)start.data[last]);
+    r->out[0].hi = fmin(r->out[0].hi, (double)stop.data[last] - 1);
+}
+
 static void range_pad(mpc_range_op *r) {
     r->out[0] = mpc_interval_with(r->in[0], mpc_attr_float(r->g, r->n, "value"));
     r->out[0].counted = false;

@@ -28,7 +28,11 @@ ROWS = "".join(",".join(str((i * 7 + k * 3) % 11 / 8) for k in range(8)) + f",{i
 
 
 def write(f, precision, body):
-    f.put("m.mpg", MODEL.replace("PRECISION", precision).replace("HERE", body.replace("\n", "\n    ")))
+    """The statements stand in the model; what stands before a line of dashes stands before the model. Returns the line of `#!`."""
+    before, _, body = body.rpartition("\n---\n")
+    text = before + MODEL.replace("PRECISION", precision).replace("HERE", body.replace("\n", "\n    "))
+    f.put("m.mpg", text)
+    return 1 + text.partition("#!")[0].count("\n")
 
 
 def lint(f, status, *more):
@@ -68,19 +72,90 @@ HAZARDS = [
     ("f32", "W186", "N11", "z = log(softmax(h)) #!", "z = log_softmax(h)"),
     ("bf16", "W187", "N41", "@bf16 a = cast(range(16), f32) * 500\nz = h + sin(a) #!",
      "a = cast(range(16), f32) * 500\nz = h + sin(a)"),
+
+    # what is stored in f32 and read in 16 bits
+    ("bf16", "W182", "N44", "g = linear(h, 512) as wide\n@bf16 z = g * range(512) #!", "g = linear(h, 512) as wide\nq = range(512)[256:512] - 256\n@bf16 z = g[:, 0:256] * q"),
+    ("bf16", "W182", "N44", "@bf16 p = linear(expand(range(512), [batch, 512]), 16) as pos #!\nz = h + p",
+     "q = range(512) / 512\n@bf16 p = linear(expand(q, [batch, 512]), 16) as pos\nz = h + p"),
+    ("f16", "W182", "N44", "@f16 p = linear(expand(range(3000), [batch, 3000]), 16) as pos #!\nz = h + p",
+     "@f16 p = linear(expand(range(2000), [batch, 2000]), 16) as pos\nz = h + p"),
+    ("bf16", "W182", "N44", "p = range(600)[100:400]\n@bf16 q = p * 0.5 #!\nz = h + mean(cast(q, f32))", "p = range(600)[100:256]\n@bf16 q = p * 0.5\nz = h + mean(cast(q, f32))"),
+    ("f32", "W182", "N44", "g = linear(h, 512) as wide\n@bf16 z = g + range(512) #!", "g = linear(h, 512) as wide\nz = g + range(512)"),
+    ("bf16", "W182", "N44", "block place(t: [n, c]) {\n    @bf16 p = t + range(c) #!\n    return p\n}\n---\nz = place(linear(h, 300) as wide)",
+     "block place(t: [n, c]) {\n    @f32 p = t + range(c)\n    return p\n}\n---\nz = place(linear(h, 300) as wide)"),
+    ("bf16", "W182", "N44", "@bf16 {\n    g = linear(h, 512) as wide\n    z = g + range(512) #!\n}",
+     "q = range(512) / 512\n@bf16 {\n    g = linear(h, 512) as wide\n    z = g + q\n}"),
+    ("bf16", "W182", "N44", "p = transpose(reshape(cast(range(600), f32), [1, 600]), perm = [1, 0])\n@bf16 q = p * 0.5 #!\nz = h + mean(cast(q, f32))",
+     "p = transpose(reshape(cast(range(600), f32), [1, 600]), perm = [1, 0])\n@f32 q = p * 0.5\nz = h + mean(q)"),
+    ("bf16", "W182", "N44", "p = expand(cast(range(600), f32), [batch, 600])\n@bf16 z = relu(concat([h, p], axis = -1)) #!",
+     "p = expand(cast(range(200), f32), [batch, 200])\n@bf16 z = relu(concat([h, p], axis = -1))"),
+    ("bf16", "W182", "N44", "i = argmax(h, axis = -1) * 40\n@bf16 p = cast(i, f32) / 2 #!\nz = h + embedding(cast(floor(p), i32), 400, 16) as emb",
+     "i = argmax(h, axis = -1) * 40\n@f32 p = cast(i, f32) / 2\nz = h + embedding(cast(floor(p), i32), 400, 16) as emb"),
+    ("bf16", "W182", "N44", "c = cumsum(ones([600]))\n@bf16 q = sqrt(c) #!\nz = h + mean(cast(q, f32))", "c = cumsum(ones([600]))\n@f32 q = sqrt(c)\nz = h + mean(q)"),
+    ("f16", "W180", "N20", "@f32 m = where(h > 0, 0.0, -1e9)\n@f16 z = h + m #!", "@f32 m = where(h > 0, 0.0, -6e4)\n@f16 z = h + m"),
+    ("f16", "W180", "N20", "@f32 m = where(h > 0, h, -1e9)\n@f16 z = softmax(m) #!", "@f32 m = where(h > 0, h, -1e9)\n@f32 z = softmax(m)"),
+    ("f16", "W180", "N20", "@f32 m = where(h > 0, h, -1e9)\n@f16 z = linear(m, 16) as q #!", "@f32 m = where(h > 0, h, -1e4)\n@f16 z = linear(m, 16) as q"),
+    ("f16", "W180", "N20", "@f32 m = where(x[:, 0:4] > 0, x[:, 0:4], 1e6)\n@f16 z = linear(concat([h, m], axis = -1), 16) as q #!",
+     "@f32 m = where(x[:, 0:4] > 0, x[:, 0:4], 1e4)\n@f16 z = linear(concat([h, m], axis = -1), 16) as q"),
+    ("f16", "W180", "N20", "@f32 m = pad(h, axis = [1], before = [0], after = [4], value = -1e9)\n@f16 z = m * 0.5 #!",
+     "@f32 m = pad(h, axis = [1], before = [0], after = [4], value = -1e3)\n@f16 z = m * 0.5"),
+    ("f16", "W180", "N20", "@f32 m = (1 - cast(h > 0, f32)) * -1e9\n@f16 z = m + h #!", "@f32 m = (1 - cast(h > 0, f32)) * -1e4\n@f16 z = m + h"),
+    ("f16", "W180", "N20", "m = reshape(where(mean(x) > 0, 0.0, -1e9), [1, 1])\nz = h + m #!", "m = reshape(where(mean(x) > 0, 0.0, -1e4), [1, 1])\nz = h + m"),
+    ("f16", "W183", "N46", "@f32 e = exp(cast(range(16), f32))\n@f16 z = h * e #!", "@f32 e = exp(cast(range(16), f32) - 15)\n@f16 z = h * e"),
+    ("bf16", "W184", "N41", "e = exp(cast(range(100), f32)) #!\nz = h * mean(e)", "e = exp(cast(range(100), f32) - 99)\nz = h * mean(e)"),
+    ("f16", "W183", "N46", "z = h\n@f32 s = sum(relu(h) + 9000, axis = -1)\n@f16 big = s * 1e-4 #!\nloss extra = mean(big)",
+     "z = h\n@f32 s = sum(relu(h) + 9000, axis = -1)\n@f32 big = s * 1e-4\nloss extra = mean(big)"),
+    ("f16", "W183", "N40", "z = h\n@f16 s = sum(relu(h) + 9000, axis = -1) #!\nloss extra = mean(s)", "z = h\ns = sum(relu(h) + 9000, axis = -1)\nloss extra = mean(s)"),
+    ("bf16", "W181", "N45", "@f32 c = ones([batch, 8]) * 0.99999\n@bf16 q = linear(c, 16) as one #!\nz = h + q",
+     "@f32 c = ones([batch, 8]) * 0.75\n@bf16 q = linear(c, 16) as one\nz = h + q"),
+    ("f16", "W185", "N32", "@f32 d = relu(h) + 1e-8\n@f16 z = 1 / d #!", "@f32 d = relu(h) + 1e-4\n@f16 z = 1 / d"),
+    ("f16", "W185", "N32", "@f32 v = relu(h) + 1e-8\n@f16 z = h / sqrt(v) #!", "@f32 v = relu(h) + 1e-4\n@f16 z = h / sqrt(v)"),
+    ("f16", "W185", "N32", "@f32 v = h * h + 1e-8\n@f16 z = log(v) #!", "@f32 v = h * h + 1e-4\n@f16 z = log(v)"),
+    ("bf16", "W187", "N41", "a = cast(range(16), f32) * 500\n@bf16 z = h + sin(a) #!", "a = cast(range(16), f32) / 16\n@bf16 z = h + sin(a)"),
+    ("f16", "W186", "N13", "@f32 p = clamp(h, min = 0, max = 1)\n@f16 z = 0 - log(p) * h - log(1 - p) * h #!",
+     "@f32 p = clamp(h, min = 0, max = 1)\n@f32 z = 0 - log(p) * h - log(1 - p) * h"),
 ]
 
 with Folder(MODEL) as f:
     f.put("rows.csv", ROWS)
     for precision, code, rule, bad, good in HAZARDS:
-        line = 4 + bad.split("#!")[0].count("\n")
-        write(f, precision, bad)
+        line = write(f, precision, bad)
         found = lint(f, 1)
         check(any(d["code"] == code and d["line"] == line and d["rule"] == rule for d in found), bad, found)
-        check(all(d["fix"] and d["what"] for d in found), found)
+        check(all(d["what"] and (d["fix"] or d["kept_f32"]) for d in found), found)
         write(f, precision, good)
         found = lint(f, 0)
-        check(not found, "after the remedy", good, found)
+        check(not any(d["fix"] for d in found), "after the remedy", good, found)
+
+    # the policy asks for what `@bf16` asks for above; where the compiler decides, it reads them in f32 and says so
+    good = "p = linear(expand(range(512), [batch, 512]), 16) as pos\nz = h + p"
+    write(f, "bf16", good)
+    notes = lint(f, 0)
+    check([(d["code"], d["rule"], d["value"], d["line"], d["fix"]) for d in notes] == [("W189", "N44", "pos", 4, None)], notes)
+    found = lint(f, 1, "--set", 'policy."pos"=bf16')
+    check([(d["code"], d["value"], d["line"]) for d in found] == [("W182", "pos", 4)], found)
+
+    # A mask is a finding where the op that takes its literal would be f16 but for it. Where f16 gains nothing, the classes decide: both
+    # sides of this `where` are literals, so it is f32 by its operands and so is the sum with it. Nothing of it is ever f16, and there is
+    # nothing to say. Where the literal is a side beside an f16 value, the class would have taken f16, and it is told everywhere.
+    for body, on_cpu in (("s = h + where(x[:, 0:1] > 0.5, 0.0, -1e9)\nz = softmax(s)", 0), ("z = softmax(where(h > 0, h, -1e9))", 1)):
+        write(f, "f16", body)
+        for target, status in (("cpu-amx", on_cpu), ("h200", 1)):
+            found = lint(f, status, "--cost-target", target)
+            check(len(found) == status and all(d["code"] == "W180" and d["line"] == 4 for d in found), target, body, found)
+        if not on_cpu:
+            table = [json.loads(line) for line in f.mpc("explain", "m.mpg", "--json", "--cost-target", "cpu-amx").out.splitlines()]
+            forward = [v for v in table if v.get("value") in ("s", "z", "where")]
+            check(len(forward) == 3 and all(v["stores"] == "f32" and v["reads"] in ("-", "f32") for v in forward), forward)
+
+    # what is kept in f32 for its range is a note of lint and, once, of train
+    write(f, "f16", "z = (sigmoid(h) + 9000.0) * 100")
+    notes = lint(f, 0)
+    check([(d["code"], d["rule"], d["value"], d["kept_f32"], d["fix"]) for d in notes] == [("W189", "N45", "z", True, None)], notes)
+    told = f.mpc("train", "m.mpg", "--set", "on_nonfinite=skip", "--out", "run", status=None).err
+    check(told.count("W189") == 1 and "`z` (m.mpg:4) is kept in f32: from 900000 to 900100, all beyond f16 (N45)" in told, told)
+    write(f, "f16", "z = (sigmoid(h) + 9.0) * 100")
+    check(not lint(f, 0) and "W189" not in f.mpc("train", "m.mpg", "--out", "run", "--overwrite").err)
 
     # text, and the line it came from
     write(f, "f16", "z = where(h > 0, h, -1e9)")
@@ -110,11 +185,12 @@ with Folder(MODEL) as f:
     f.put("broken.txt", "mpc-profile 1\nvalue\nb\t1\tx\n")
     check("E155" in f.mpc("lint", "m.mpg", "--profile-data", "broken.txt", status=1).err)
 
-    # the program's own examples
-    examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
-    for name in sorted(n for n in os.listdir(examples) if n.endswith(".mpg")):
-        for precision in ("f32", "bf16", "f16"):
-            out = f.mpc("lint", os.path.join(examples, name), "--precision", precision, status=0).out
-            check(out.strip().endswith(f"0 findings in {precision}"), out)
+    # the program's own models, where the low formats gain and where they don't: no finding, and no note either
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    for folder in ("examples", "bench"):
+        for name in sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith(".mpg")):
+            for how in (("f32",), ("bf16",), ("f16",), ("bf16", "--cost-target", "h200"), ("f16", "--cost-target", "h200")):
+                out = f.mpc("lint", os.path.join(root, folder, name), "--precision", *how, status=0).out
+                check(out.strip().endswith(f"0 findings in {how[0]}") and out.count("\n") == 1, out)
 
 finish()
