@@ -58,6 +58,7 @@ static json_t *run_json(mpc_session *s) {
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
     json_object_set_new(run, "added_passes", mpc_json_texts(s->added_passes.data, s->added_passes.count));
     json_object_set_new(run, "used", mpc_used_files_json(s));
+    if (s->formats_asked) json_object_set_new(run, "formats_asked", json_string(s->formats_asked));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);
     return run;

@@ -97,6 +97,7 @@ mpc_session mpc_session_beside(const mpc_session *s, const mpc_train_config *con
     mpc_session probe = *s;
     probe.train = config;
     probe.assignment = assignment;
+    probe.formats_settled = true;
     probe.store = NULL;
     probe.observed = NULL;
     probe.plan_choices = NULL;

@@ -52,6 +52,9 @@ typedef struct mpc_session {
     mpc_exec_options exec_options; /* owns its `choices`: NULL but on `cuda` */
     double total_updates;          /* of the whole training, for the schedule; 0: not known */
     int64_t updates_per_epoch;
+    bool formats_settled; /* whether f16 stays among the formats (format_choice.h) */
+    const char *formats_asked; /* "f16,bf16": what was asked for where f16 was left out; NULL: all that was asked for may be used */
+    double f32_seconds;   /* of a step in f32 by the model, where f16 was weighed against it; 0: it wasn't */
     bool verify_each, time_passes;
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */
     bool each_gradient;   /* training graphs have the gradient of every value as an output */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "codegen/codegen.h"
+#include "driver/format_choice.h"
 #include "driver/session.h"
 #include "driver/target_formats.h"
 #include "runtime/cpu/jit.h"
@@ -18,6 +19,8 @@ static void print_time(void *user, const mpc_pass *pass, const mpc_graph *before
 }
 
 mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc_stage stage) {
+    bool decides = stage != MPC_STAGE_PARSED && stage != MPC_STAGE_GRAD;
+    if (phase == MPC_PHASE_TRAIN && decides && !mpc_formats_settle(s)) return NULL;
     mpc_graph *parsed = mpc_model_elaborate(s->model, phase, batch, &s->facts);
     mpc_str text = {0};
     mpc_pipeline_text_for(s, phase, stage, &text);
@@ -28,7 +31,7 @@ mpc_graph *mpc_session_graph(mpc_session *s, mpc_phase phase, int64_t batch, mpc
     }
     mpc_pass_env env = {
         .ctx = s->ctx, .assignment = s->assignment, .observed = s->observed, .profile = s->profile, .choices = s->plan_choices,
-        .sensitivity = s->sensitivity, .loss_budget = s->loss_budget, .dial = s->dial};
+        .sensitivity = s->sensitivity, .loss_budget = s->loss_budget, .dial = s->dial, .f32_seconds = s->f32_seconds};
     mpc_pipeline_hooks hooks = {.verify_each = s->verify_each, .after = s->time_passes ? print_time : NULL};
     mpc_graph *g = mpc_pipeline_run(parsed, text.data, &env, &hooks);
     mpc_graph_destroy(parsed);

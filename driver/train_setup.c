@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/format_choice.h"
 #include "driver/loss_budget.h"
 #include "driver/standardize.h"
 #include "driver/trainer.h"
@@ -85,7 +86,7 @@ bool mpc_trainer_open(mpc_trainer *t, mpc_session *s) {
     if (!mpc_totals_init(&t->window, s->model) || !mpc_totals_init(&t->since_eval, s->model) ||
         !mpc_totals_init(&t->evaluated, s->model))
         return out_of_memory(t);
-    return open_splits(t) && choose_monitor(t);
+    return open_splits(t) && choose_monitor(t) && mpc_formats_settle(s);
 }
 
 bool mpc_trainer_init(mpc_trainer *t, mpc_session *s) {

@@ -167,6 +167,8 @@ void mpc_model_destroy(mpc_model *model);
 const char *mpc_model_name(const mpc_model *model);
 bool mpc_model_has_const(const mpc_model *model, const char *name); /* as --const takes them */
 const mpc_train_config *mpc_model_train(const mpc_model *model);
+/* Changes one key of the train section as if the override had been given; its texts live as long as the model. false after diagnostics. */
+bool mpc_model_change_setting(mpc_model *model, const mpc_override *override);
 /* `logits = linear(x, 3) as head`: the variable's value is called `head`. NULL when no assignment to it has a label. */
 const char *mpc_model_label(const mpc_model *model, const char *variable);
 /* Values that must have one format, as the option `agree` of autocast: groups "fc1|layer.*.out@m.mpg:12" joined by ';'. "": none;

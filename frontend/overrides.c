@@ -158,3 +158,10 @@ void fe_apply_train_overrides(mpc_model *m) {
     }
     if (!m->diag.errors && !m->diag.no_memory) fe_complete_train(m);
 }
+
+bool mpc_model_change_setting(mpc_model *m, const mpc_override *o) {
+    const fe_train_key *k = fe_find_train_key(o->key);
+    replace(m, o);
+    if (k && !m->diag.errors && !m->diag.no_memory) fe_store_train_key(m, k);
+    return k && !m->diag.errors && !m->diag.no_memory;
+}

@@ -37,6 +37,7 @@ typedef struct mpc_pass_env { /* what passes of one pipeline run share */
     const struct mpc_sensitivity *sensitivity; /* passes/precision/sensitivity.h: read by the solver mincut when there is a budget; NULL: none */
     double loss_budget; /* standard deviation of the loss that rounding may cause; 0: no budget */
     struct mpc_dial *dial; /* what came of the budget; NULL: nobody asks */
+    double f32_seconds; /* what a step of f32 costs, for solvers that compare theirs with it; 0: that of the same graph, loss scale and all */
     const struct mpc_observations *observed; /* values seen in a run (precision/range.h); NULL: none */
 } mpc_pass_env;
 

@@ -124,8 +124,8 @@ typedef enum mpc_blocker_kind {
 } mpc_blocker_kind;
 typedef struct mpc_choice { /* by node of a plan that mincut solved */
     bool present;
-    double f32, low; /* seconds of the whole plan with this node's decision in either format, all others as they are, less the
-                      * smaller of both; HUGE_VAL where a hard rule forbids it */
+    double f32, low; /* seconds of the whole plan with this node's decision in either format (of a LOW op what it reads), all others as they
+                      * are, less the smaller of both; HUGE_VAL where a hard rule forbids it then */
     mpc_blocker_kind blocked_by; /* why the other format isn't taken */
     mpc_node_id blocker; /* the neighbour, for VALUE; else MPC_NONE */
     mpc_format low_format; /* of `low` */
@@ -147,6 +147,7 @@ bool mpc_plan_choices_add(mpc_plan_choices *choices, const mpc_choice_line *line
  * the cut is exact: two formats). */
 typedef struct mpc_solution {
     bool present;
+    bool as_list; /* instead of `present`: nothing multiplies faster than f32 there, so the plan is that of the solver list */
     mpc_plan_cost cost, f32;
     double bound;
     double seconds; /* processor time of the search, groups not included */

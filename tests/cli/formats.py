@@ -96,6 +96,34 @@ def devices_agree_and_a_run_remembers():
         check("E3" not in r.err, r.err)
 
 
+SMALL = MODEL.replace(MODEL[MODEL.index("    h ="):MODEL.index("    loss ")], "    logits = linear(relu(linear(x, 64) as both), 3) as head\n").replace('\n    freeze    = ["of_*.**"]', "")
+
+
+def without_f16_there_is_no_loss_scale():
+    with Folder(train=300) as f:
+        f.put("m.mpg", SMALL)
+        # nothing is f16, or what is doesn't pay for the scale: neither is there, and the run says so and remembers
+        for words, taken in (("f16,bf16", "bf16"), ("bf16,f16", "bf16")):
+            r = f.mpc("train", "m.mpg", "--formats", words, *GPU, "--out", "run", "--overwrite", device="ref")
+            check("note[W157]" in r.err and f"the training is in {taken}" in r.err and f", {taken} on ref, " in r.err, r.err)
+            check(not any("scale" in s for s in f.log("run") if s["type"] == "step"), words)
+            run = json.loads(f.get("run", "run.json"))
+            check(run["settings"]["precision"] == taken and run["settings"]["also"] == "none" and run["formats_asked"] == words, run["settings"])
+            check("f16 " not in f.get("run", "assignment.txt").decode().replace("bf16", ""))
+            f.mpc("train", "m.mpg", "--precision", taken, *GPU, "--out", "alone", "--overwrite", device="ref")
+            check([s["loss"] for s in f.log("run") if s["type"] == "step"] == [s["loss"] for s in f.log("alone") if s["type"] == "step"], "losses")
+            # repeating what was asked for changes nothing, on whatever target
+            r = f.mpc("train", "m.mpg", "--resume", "run", "--formats", words, "--change", "length=6 steps", device="ref")
+            check("E3" not in r.err and json.loads(f.get("run", "run.json"))["settings"]["precision"] == taken, r.err)
+        # no solver pays for a scale without f16
+        r = f.mpc("explain", "m.mpg", "--precision", "f16", "--solver", "O0", *GPU)
+        check("no value is f16 by solver O0" in r.err and "without a loss scale" in r.err, r.err)
+        # a region in f16 keeps the scale
+        f.put("m.mpg", SMALL.replace("logits =", "@f16 logits ="))
+        r = f.mpc("train", "m.mpg", "--formats", "f16,bf16", *GPU, "--out", "region", device="ref")
+        check("W157" not in r.err and all(s["scale"] > 0 for s in f.log("region") if s["type"] == "step"), r.err)
+
+
 def what_does_not_go_together():
     with Folder(train=300) as f:
         f.put("m.mpg", MODEL)
@@ -117,4 +145,4 @@ def what_does_not_go_together():
         check(rows["of_large"]["reads"] == "bf16", rows["of_large"])
 
 
-run_all([each_value_has_what_it_can, it_is_cheaper_and_the_gap_is_stated, devices_agree_and_a_run_remembers, what_does_not_go_together])
+run_all([each_value_has_what_it_can, it_is_cheaper_and_the_gap_is_stated, devices_agree_and_a_run_remembers, without_f16_there_is_no_loss_scale, what_does_not_go_together])
