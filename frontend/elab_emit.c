@@ -73,8 +73,8 @@ static mpc_attr attr_of(fe_elab *e, const mpc_attr_arg *a) {
     return out;
 }
 
-/* Asks the op's shape rule; reports its sentence. */
-static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op) {
+/* Asks the op's shape rule; reports its sentence. `result`: the format of the first result. */
+static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op, mpc_format *result) {
     mpc_attr attrs[FE_MAX_OP_ATTRS + 1];
     for (uint32_t i = 0; i < o->attr_count; i++) attrs[i] = attr_of(o->e, &o->attrs[i]);
     mpc_infer infer = {.ctx = o->e->ctx,
@@ -84,7 +84,10 @@ static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op) {
                        .attrs = attrs,
                        .attr_count = o->attr_count,
                        .bad_operand = MPC_NONE};
-    if (mpc_infer_types(&infer)) return true;
+    if (mpc_infer_types(&infer)) {
+        *result = mpc_type_get(o->e->ctx, infer.results[0])->format;
+        return true;
+    }
     fe_report r = fe_begin(o->e->d, MPC_SEV_ERROR, "E021", o->at->span, "%s: %s",
                            o->e->callee ? o->e->callee : op->name, infer.message);
     const fe_value *in = o->many ? o->many : o->in;
@@ -94,15 +97,18 @@ static bool shapes_agree(fe_op *o, const mpc_type_id *types, const mpc_op *op) {
     return false;
 }
 
-static void apply_precision(fe_op *o, const mpc_op *op, const char *name) {
+static void apply_precision(fe_op *o, const mpc_op *op, const char *name, mpc_format type) {
     fe_elab *e = o->e;
     const char *why = e->prec_why;
-    mpc_format format = e->m->policy.count ? fe_policy_format(e, op->name, name, &why) : MPC_FMT_none;
-    if (e->prec != MPC_FMT_none) { /* the nearer word wins, but the policy has matched */
-        format = e->prec;
-        why = e->prec_why;
+    mpc_format format = e->prec;
+    bool takes = mpc_format_is_float(type) && has_attr(e, op, "prec");
+    if (e->m->policy.count) {
+        fe_worded worded = {.op = op->name, .path = name, .type = type, .at = o->at->span, .takes = takes};
+        mpc_format said = fe_policy_format(e, &worded, &why);
+        if (said != MPC_FMT_none) format = said;
     }
-    if (format == MPC_FMT_none || !has_attr(e, op, "prec")) return;
+    if (format == MPC_FMT_none || !takes) return;
+    e->words_taken++;
     o->attrs[o->attr_count++] = MPC_A_FORMAT("prec", format); /* one place is always left */
     if (format == MPC_FMT_f32) o->format = format;            /* stored so, of operands that were cast low too */
     mpc_builder_set_why(e->b, mpc_intern(e->ctx, why));
@@ -183,10 +189,11 @@ fe_value fe_op_end(fe_op *o) {
         ids[i] = v.t->id;
         types[i] = v.t->type;
     }
-    if (!shapes_agree(o, types, op)) return FE_POISONED;
+    mpc_format result;
+    if (!shapes_agree(o, types, op, &result)) return FE_POISONED;
     const char *name = value_name(e, o->name ? o->name : op->name);
     fe_set_place(e, o->at->span);
-    apply_precision(o, op, name);
+    apply_precision(o, op, name, result);
     mpc_builder_set_name(e->b, name);
     mpc_value_id id = mpc_build_as(e->b, o->op, ids, o->in_count, o->attrs, o->attr_count, o->format);
     return finish(o, id, op);
@@ -227,7 +234,12 @@ fe_value fe_typed(fe_elab *e, const fe_ast *at, mpc_op_id op, mpc_type_id type, 
         return FE_POISONED;
     }
     fe_set_place(e, at->span);
-    mpc_builder_set_name(e->b, value_name(e, name ? name : mpc_op_get(e->ctx, op)->name));
+    name = value_name(e, name ? name : mpc_op_get(e->ctx, op)->name);
+    mpc_format format = mpc_type_get(e->ctx, type)->format;
+    fe_worded worded = {.op = mpc_op_get(e->ctx, op)->name, .path = name, .type = format, .at = at->span};
+    const char *why;
+    if (e->m->policy.count && !mpc_format_is_float(format)) fe_policy_format(e, &worded, &why);
+    mpc_builder_set_name(e->b, name);
     mpc_attr_arg attr = MPC_A_FLOAT("value", value);
     mpc_value_id id = mpc_build_typed(e->b, op, type, &attr, op == MPC_OP_const);
     if (id == MPC_NONE) e->failed = true;

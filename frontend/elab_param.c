@@ -218,20 +218,6 @@ mpc_format fe_region_format(mpc_model *m, const fe_ast *word) {
     return MPC_FMT_none;
 }
 
-mpc_format fe_policy_format(fe_elab *e, const char *op, const char *path, const char **why) {
-    mpc_format format = MPC_FMT_none;
-    for (size_t i = 0; i < e->m->policy.count; i++) {
-        fe_selector *s = &e->m->policy.data[i];
-        bool hit = s->is_op ? strcmp(s->glob, op) == 0 || (e->callee && strcmp(s->glob, e->callee) == 0)
-                            : mpc_glob_match(s->glob, path);
-        if (!hit) continue;
-        s->matched = true;
-        format = s->format;
-        *why = fe_format(e, "policy %s", fe_place_text(e->d, s->span));
-    }
-    return format;
-}
-
 /* A policy that names a parameter, whose master no word can narrow: both lines, and what to write instead. */
 static bool is_master(fe_elab *e, const fe_selector *s) {
     for (size_t i = 0; i < e->params.count; i++) {
@@ -311,7 +297,7 @@ void fe_check_selectors(fe_elab *e) {
     for (size_t i = 0; i < m->freeze.count; i++)
         if (!m->freeze.data[i].matched) report_selector(e, &m->freeze.data[i], "parameter", false);
     for (size_t i = 0; i < m->policy.count; i++)
-        if (!m->policy.data[i].matched)
+        if (!fe_check_policy_line(e, &m->policy.data[i]))
             report_selector(e, &m->policy.data[i], m->policy.data[i].is_op ? "op of this model" : "value", true);
     for (size_t i = 0; i < m->agreements.count && e->b; i++) check_agreement(e, &m->agreements.data[i]);
 }

@@ -88,9 +88,35 @@ static void enter_region(fe_elab *e, const fe_ast *at, const fe_ast *word, mpc_f
     e->prec_why = fe_format(e, "user: @%s %s", word->text, fe_place_text(e->d, at->span));
 }
 
+/* The first tensor of a value that has no float among them; NULL otherwise. */
+static const fe_tensor *no_float(fe_value v) {
+    if (v.kind == FE_TENSOR) return mpc_format_is_float(v.t->shape.format) ? NULL : v.t;
+    const fe_tensor *first = NULL;
+    for (uint32_t i = 0; (v.kind == FE_LIST || v.kind == FE_TUPLE) && i < v.count; i++) {
+        const fe_tensor *t = no_float(v.items[i]);
+        if (!t) return NULL;
+        first = first ? first : t;
+    }
+    return first;
+}
+
+/* `@bf16 p = ...` of an integer or a flag. `@f32` may be about what it was computed from. */
+static void check_word(fe_elab *e, const fe_ast *at, fe_value v, bool taken) {
+    const fe_tensor *t = no_float(v);
+    if (!t || (taken && !mpc_format_is_low(mpc_format_find(at->text)))) return;
+    const fe_ast *target = at->list.first;
+    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E111", at->name_span, "`%s` is %s: whole numbers and flags have no other format (N44)",
+                           target->text ? target->text : "this", mpc_format_get(t->shape.format)->name);
+    fe_label(&r, "%s is asked for", at->text);
+    fe_second(&r, t->made, "it is made here");
+    fe_help(&r, "leave `@%s` out, or put it before the statement that makes the float; cast(..., f32) makes one", at->text);
+    fe_send(&r);
+}
+
 static void run_assign(fe_elab *e, const fe_ast *at) {
     mpc_format format = e->prec;
     const char *why = e->prec_why;
+    uint32_t taken = e->words_taken;
     if (at->text) enter_region(e, at, at, &format, &why);
     const fe_ast *target = at->list.first;
     bool single = at->list.count == 1 && target->kind != AST_LIST;
@@ -98,6 +124,7 @@ static void run_assign(fe_elab *e, const fe_ast *at) {
                         : fe_eval_all(e, at->kid[0], NULL);
     e->prec = format;
     e->prec_why = why;
+    if (at->text) check_word(e, at, v, e->words_taken > taken);
     if (v.kind == FE_HOLE) {
         fe_error(e->d, "E002", at->kid[0]->span, "`_` stands for a tensor in a call; it is no value");
         v = FE_POISONED;

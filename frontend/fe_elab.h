@@ -98,6 +98,7 @@ typedef struct fe_elab {
     mpc_type_id mapping_type; /* of that input */
     mpc_format prec; /* of the region */
     const char *prec_why;
+    uint32_t words_taken; /* ops that were told a format, by a region, a statement or the policy */
     const char *callee; /* name of the builtin that is running, for policies */
     bool training_read;
     unsigned in_training; /* depth of `if training` */
@@ -247,10 +248,21 @@ bool fe_norm_frozen(fe_elab *e, const char *path);
 const fe_init *fe_init_value(fe_elab *e, fe_init init);
 bool fe_rng(fe_elab *e, const fe_ast *at, fe_value *seed, fe_value *step);
 int64_t fe_stream(fe_elab *e, const char *name);
-mpc_format fe_policy_format(fe_elab *e, const char *op, const char *path, const char **why);
 void fe_check_selectors(fe_elab *e);
 /* The format that a region or policy word names; none after an error. */
 mpc_format fe_region_format(mpc_model *m, const fe_ast *word);
+
+/* --- elab_policy.c --- */
+typedef struct fe_worded { /* an op that a word about precision may be about */
+    const char *op, *path;
+    mpc_format type; /* of its result */
+    mpc_span at;
+    bool takes;      /* it can be told a format: it computes floats */
+} fe_worded;
+/* What the policy says about an op, with its place; none where it says nothing or a region is nearer. */
+mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why);
+/* E111, W109; false: the line has found nothing. */
+bool fe_check_policy_line(fe_elab *e, const fe_selector *s);
 
 /* --- elab_map.c --- */
 fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32_t rank, const int64_t *dims);

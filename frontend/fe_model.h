@@ -58,7 +58,13 @@ typedef struct fe_selector { /* of params or policy: one glob or op name with wh
     const fe_ast *entries; /* params: linked AST_ENTRY */
     mpc_format format;     /* policy */
     bool is_op;            /* policy by op name */
-    bool matched;
+    bool command;          /* policy: a line of the command line */
+    bool matched;          /* policy: a float */
+    bool decided;          /* policy: it was the nearest word about some op, or the command line was */
+    const char *beaten_by; /* policy: the nearer word that took another format, and its place */
+    const char *refused_by; /* policy: the first value that it found and that is no float */
+    mpc_format refused_type;
+    mpc_span refused_at;
 } fe_selector;
 
 typedef struct fe_agreement { /* `agree = ["fc1", "layer.*.out"]` of a policy */

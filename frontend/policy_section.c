@@ -110,7 +110,7 @@ static void add_entry(mpc_model *m, const char *key, const fe_ast *value, mpc_sp
     else if (!known_op(m, key)) unknown_op(m, key, name_span);
     else {
         mpc_format format = format_of(m, value);
-        if (format != MPC_FMT_none) add(m, (fe_selector){.glob = key, .span = span, .format = format, .is_op = true});
+        if (format != MPC_FMT_none) add(m, (fe_selector){.glob = key, .span = span, .format = format, .is_op = true, .command = command != NULL});
     }
 }
 
@@ -144,7 +144,7 @@ static void add_override(mpc_model *m, const mpc_override *o) {
         return;
     }
     mpc_format format = format_of(m, e);
-    if (format != MPC_FMT_none) add(m, (fe_selector){.glob = name, .span = e->span, .format = format});
+    if (format != MPC_FMT_none) add(m, (fe_selector){.glob = name, .span = e->span, .format = format, .command = true});
 }
 
 void fe_read_policy(mpc_model *m) {
