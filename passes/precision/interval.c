@@ -10,19 +10,26 @@ mpc_interval mpc_interval_unknown(void) { return (mpc_interval){.lo = -INFINITY,
 
 mpc_interval mpc_interval_of(double lo, double hi) { return (mpc_interval){.lo = lo, .hi = hi}; }
 
+/* Of what is one or the other, or their sum. */
+static double common_unit(mpc_interval a, mpc_interval b) { return fmin(mpc_interval_unit(a), mpc_interval_unit(b)); }
+
 mpc_interval mpc_interval_union(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){
-        .lo = fmin(a.lo, b.lo), .hi = fmax(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
+    return (mpc_interval){.lo = fmin(a.lo, b.lo),
+                          .hi = fmax(a.hi, b.hi),
+                          .nan = a.nan || b.nan,
+                          .counted = a.counted && b.counted,
+                          .unit = common_unit(a, b)};
 }
 
 mpc_interval mpc_interval_with(mpc_interval a, double point) {
     a.lo = fmin(a.lo, point);
     a.hi = fmax(a.hi, point);
+    if (point != 0) a.unit = 1;
     return a;
 }
 
 mpc_interval mpc_interval_neg(mpc_interval a) {
-    return (mpc_interval){.lo = -a.hi, .hi = -a.lo, .nan = a.nan, .counted = a.counted};
+    return (mpc_interval){.lo = -a.hi, .hi = -a.lo, .nan = a.nan, .counted = a.counted, .unit = a.unit};
 }
 
 mpc_interval mpc_interval_add(mpc_interval a, mpc_interval b) {
@@ -31,7 +38,8 @@ mpc_interval mpc_interval_add(mpc_interval a, mpc_interval b) {
     return (mpc_interval){.lo = isnan(lo) ? -INFINITY : lo,
                           .hi = isnan(hi) ? INFINITY : hi,
                           .nan = a.nan || b.nan || clash,
-                          .counted = a.counted && b.counted};
+                          .counted = a.counted && b.counted,
+                          .unit = common_unit(a, b)};
 }
 
 mpc_interval mpc_interval_sub(mpc_interval a, mpc_interval b) { return mpc_interval_add(a, mpc_interval_neg(b)); }
@@ -51,13 +59,17 @@ mpc_interval mpc_interval_mul(mpc_interval a, mpc_interval b) {
     mpc_interval out = hull(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi));
     out.nan = a.nan || b.nan || zero_meets_infinity(a, b);
     out.counted = a.counted && b.counted;
+    out.unit = mpc_interval_unit(a) * mpc_interval_unit(b);
     return out;
 }
 
 mpc_interval mpc_interval_square(mpc_interval a) {
     mpc_interval size = mpc_interval_abs(a);
-    return (mpc_interval){
-        .lo = product(size.lo, size.lo), .hi = product(size.hi, size.hi), .nan = a.nan, .counted = a.counted};
+    return (mpc_interval){.lo = product(size.lo, size.lo),
+                          .hi = product(size.hi, size.hi),
+                          .nan = a.nan,
+                          .counted = a.counted,
+                          .unit = mpc_interval_unit(a) * mpc_interval_unit(a)};
 }
 
 static double quotient(double a, double b) { return isinf(b) ? 0 : a / b; }
@@ -73,13 +85,19 @@ mpc_interval mpc_interval_div(mpc_interval a, mpc_interval b) {
 }
 
 mpc_interval mpc_interval_max(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){
-        .lo = fmax(a.lo, b.lo), .hi = fmax(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
+    return (mpc_interval){.lo = fmax(a.lo, b.lo),
+                          .hi = fmax(a.hi, b.hi),
+                          .nan = a.nan || b.nan,
+                          .counted = a.counted && b.counted,
+                          .unit = common_unit(a, b)};
 }
 
 mpc_interval mpc_interval_min(mpc_interval a, mpc_interval b) {
-    return (mpc_interval){
-        .lo = fmin(a.lo, b.lo), .hi = fmin(a.hi, b.hi), .nan = a.nan || b.nan, .counted = a.counted && b.counted};
+    return (mpc_interval){.lo = fmin(a.lo, b.lo),
+                          .hi = fmin(a.hi, b.hi),
+                          .nan = a.nan || b.nan,
+                          .counted = a.counted && b.counted,
+                          .unit = common_unit(a, b)};
 }
 
 mpc_interval mpc_interval_abs(mpc_interval a) {
@@ -105,7 +123,7 @@ mpc_interval mpc_interval_sum(mpc_interval a, double n) {
         return wide;
     }
     double error = a.counted && size < 0x1p24 ? 0 : size * n * 0x1p-23;
-    mpc_interval out = {.lo = n * a.lo - error, .hi = n * a.hi + error, .nan = a.nan, .counted = a.counted};
+    mpc_interval out = {.lo = n * a.lo - error, .hi = n * a.hi + error, .nan = a.nan, .counted = a.counted, .unit = a.unit};
     if (a.lo >= 0) out.lo = fmax(out.lo, 0);
     if (a.hi <= 0) out.hi = fmin(out.hi, 0);
     return out;

@@ -22,7 +22,7 @@ static const char *reader_of(const reading *r) { return mpc_value_name(r->l->g, 
 static void look_for_whole_numbers(const reading *r) {
     mpc_lint_run *l = r->l;
     double most = l->reach[r->v].whole, exact = mpc_exact_integers(r->f);
-    if (!(most > exact) || l->told[r->v]) return;
+    if (!(l->reach[r->v].steps > exact) || l->told[r->v]) return;
     mpc_lint_add(l, (mpc_finding){.code = "W182",
                                   .rule = "N44",
                                   .node = r->id,

@@ -34,6 +34,7 @@ static mpc_interval of_type(mpc_format f) {
 static mpc_interval as_integer(mpc_interval a, mpc_format f) {
     mpc_interval all = of_type(f);
     if (a.nan || !(a.lo >= all.lo) || !(a.hi <= all.hi)) return all;
+    a.unit = mpc_interval_unit(a);
     a.counted = true;
     return a;
 }
@@ -67,8 +68,9 @@ static mpc_interval as_float(mpc_interval a, mpc_format f, mpc_format low, const
     if (!mpc_format_is_low(low) || f != MPC_FMT_f32) return a;
     mpc_interval narrow = a;
     round_into(&narrow, low);
-    mpc_interval both = {.lo = fmin(a.lo, narrow.lo), .hi = fmax(a.hi, narrow.hi), .nan = a.nan, .counted = a.counted};
-    return both;
+    a.lo = fmin(a.lo, narrow.lo);
+    a.hi = fmax(a.hi, narrow.hi);
+    return a;
 }
 
 /* An input or a state, of which `a` is known. */

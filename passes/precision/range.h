@@ -14,6 +14,7 @@ typedef struct mpc_interval {
     double lo, hi;
     bool nan;
     bool counted; /* only whole numbers, and this is known from integers or flags, not from a literal alone */
+    double unit; /* where `counted`: a power of two that divides all of them; below 1: 1 */
 } mpc_interval;
 
 typedef struct mpc_range_options {
@@ -33,12 +34,14 @@ typedef struct mpc_reach {
     bool known;
     bool literal; /* a literal that stands for an element, as a mask's does; else ends of an integer range */
     double whole; /* the largest whole number among the elements that is known from integers or flags; 0: none */
+    double steps; /* `whole` in multiples of what divides all of them: 600 of 0, 300, 600 is 150 times 4 */
 } mpc_reach;
 /* By value, in `arena`; NULL when out of memory. `range`: mpc_range_analyze of the same graph. */
 const mpc_reach *mpc_reach_find(const mpc_graph *g, const mpc_interval *range, mpc_arena *arena);
 double mpc_reach_largest(mpc_reach r); /* magnitude; 0: nothing is known */
 
 static inline bool mpc_interval_is_finite(mpc_interval a) { return !a.nan && a.hi - a.lo < 1e300 && a.lo > -1e300 && a.hi < 1e300; }
+static inline double mpc_interval_unit(mpc_interval a) { return a.counted && a.unit > 1 ? a.unit : 1; }
 static inline double mpc_interval_largest(mpc_interval a) { return -a.lo > a.hi ? -a.lo : a.hi; }
 
 /* ---- what a format does to numbers ---- */

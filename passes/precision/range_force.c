@@ -31,19 +31,15 @@ static void force(forcing *f, mpc_value_id v, const char *reason) {
 
 /* --- what the value itself says --- */
 
-/* Of integers whose range nobody knows, too: the type bounds them. */
-static double largest_whole(const forcing *f, mpc_value_id v) {
-    mpc_interval a = f->range[v];
-    bool counted = a.counted && isfinite(a.lo) && isfinite(a.hi); /* NaN or not: a lookup may go wrong */
-    return fmax(f->reach[v].whole, counted ? mpc_interval_largest(a) : 0);
-}
-
 static void force_by_interval(forcing *f, mpc_value_id v) {
     char text[160];
     mpc_interval a = f->range[v];
-    double top = mpc_numfmt_max(f->low), exact = mpc_exact_integers(f->format), whole = largest_whole(f, v);
-    if (whole > exact) {
-        snprintf(text, sizeof text, MPC_RANGE_REASON "whole numbers up to %g, %s is exact to %g (N44)", whole, f->name, exact);
+    double top = mpc_numfmt_max(f->low), exact = mpc_exact_integers(f->format), most = mpc_interval_largest(a);
+    bool counted = a.counted && isfinite(a.lo) && isfinite(a.hi); /* of a type as well; NaN or not: a lookup may go wrong */
+    bool beside = f->reach[v].steps > exact, runs_together = counted && most / mpc_interval_unit(a) > exact;
+    if (beside || runs_together) {
+        snprintf(text, sizeof text, MPC_RANGE_REASON "whole numbers up to %g, %s is exact to %g (N44)",
+                 runs_together ? most : f->reach[v].whole, f->name, exact);
         force(f, v, text);
     } else if (a.lo > top || a.hi < -top) {
         snprintf(text, sizeof text, MPC_RANGE_REASON "from %g to %g, all beyond %s (N45)", a.lo, a.hi, f->name);

@@ -26,10 +26,28 @@ static void within(mpc_range_op *r, double lo, double hi, bool nan) {
 
 /* --- structure, elementwise --- */
 
+/* The largest power of two that divides a whole number; 0 is a multiple of all. */
+static double unit_of_number(double c) {
+    double unit = 0x1p24;
+    while (unit > 1 && fmod(c, unit) != 0) unit /= 2;
+    return unit;
+}
+
 static void range_constant(mpc_range_op *r) {
     double c = mpc_attr_float(r->g, r->n, "value");
     r->out[0] = isnan(c) ? mpc_interval_unknown() : mpc_interval_of(c, c);
     r->out[0].counted = fabs(c) <= 256 && c == nearbyint(c);
+    if (r->out[0].counted) r->out[0].unit = unit_of_number(c);
+}
+
+/* A whole literal of any size beside several whole numbers is one of them: 300 in ids * 300. Flags only choose it. */
+static mpc_interval beside(mpc_interval a, mpc_interval other) {
+    bool whole = a.lo == a.hi && fabs(a.lo) <= 0x1p20 && a.lo == nearbyint(a.lo);
+    bool several = other.counted && other.lo < other.hi && largest(other) > 1;
+    if (a.counted || !whole || !several) return a;
+    a.counted = true;
+    a.unit = unit_of_number(a.lo);
+    return a;
 }
 
 static void range_indices(mpc_range_op *r) {
@@ -38,7 +56,9 @@ static void range_indices(mpc_range_op *r) {
 }
 
 static void range_same(mpc_range_op *r) { r->out[0] = r->in[0]; }
-static void range_add(mpc_range_op *r) { r->out[0] = mpc_interval_add(r->in[0], r->in[1]); }
+static void range_add(mpc_range_op *r) {
+    r->out[0] = mpc_interval_add(beside(r->in[0], r->in[1]), beside(r->in[1], r->in[0]));
+}
 static void range_div(mpc_range_op *r) { r->out[0] = mpc_interval_div(r->in[0], r->in[1]); }
 static void range_neg(mpc_range_op *r) { r->out[0] = mpc_interval_neg(r->in[0]); }
 static void range_abs(mpc_range_op *r) { r->out[0] = mpc_interval_abs(r->in[0]); }
@@ -49,7 +69,8 @@ static void range_where(mpc_range_op *r) { r->out[0] = mpc_interval_union(r->in[
 static bool same_operands(const mpc_range_op *r) { return mpc_operand(r->g, r->n, 0) == mpc_operand(r->g, r->n, 1); }
 
 static void range_mul(mpc_range_op *r) {
-    r->out[0] = same_operands(r) ? mpc_interval_square(r->in[0]) : mpc_interval_mul(r->in[0], r->in[1]);
+    r->out[0] = same_operands(r) ? mpc_interval_square(r->in[0])
+                                 : mpc_interval_mul(beside(r->in[0], r->in[1]), beside(r->in[1], r->in[0]));
 }
 
 /* The dims that a reduction with `keep` gives, whatever this one was told. */
@@ -80,7 +101,7 @@ static bool is_own_maximum(const mpc_graph *g, mpc_value_id a, mpc_value_id b) {
 }
 
 static void range_sub(mpc_range_op *r) {
-    r->out[0] = mpc_interval_sub(r->in[0], r->in[1]);
+    r->out[0] = mpc_interval_sub(beside(r->in[0], r->in[1]), beside(r->in[1], r->in[0]));
     if (r->narrow || !is_own_maximum(r->g, mpc_operand(r->g, r->n, 0), mpc_operand(r->g, r->n, 1))) return;
     r->out[0].hi = fmin(r->out[0].hi, 0);
     r->ceil = 0;
@@ -103,6 +124,7 @@ static void range_sigmoid(mpc_range_op *r) { grows(r, sigmoid, 0, 1); }
 static void range_relu(mpc_range_op *r) {
     grows(r, relu, 0, INFINITY);
     r->out[0].counted = r->in[0].counted;
+    r->out[0].unit = r->in[0].unit;
 }
 
 /* With 0 the result is -infinity, below it NaN. */

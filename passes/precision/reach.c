@@ -29,7 +29,8 @@ static mpc_reach joined(mpc_reach a, mpc_reach b) {
         bool literal = mpc_reach_largest(a) >= mpc_reach_largest(b) ? a.literal : b.literal;
         r = reach(fmin(a.lo, b.lo), fmax(a.hi, b.hi), literal);
     }
-    r.whole = fmax(a.whole, b.whole);
+    r.whole = a.steps >= b.steps ? a.whole : b.whole;
+    r.steps = fmax(a.steps, b.steps);
     return r;
 }
 
@@ -98,7 +99,9 @@ static mpc_reach of_node(const finder *f, mpc_node_id id) {
     mpc_reach r = by_op(f, id);
     mpc_interval a = f->range[mpc_result(&f->g->nodes[id], 0)];
     double most = mpc_interval_largest(a);
-    if (a.counted && most < ANY_INTEGER) r.whole = most;
+    if (!a.counted || most >= ANY_INTEGER) return r;
+    r.whole = most;
+    r.steps = most / mpc_interval_unit(a);
     return r;
 }
 

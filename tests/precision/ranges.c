@@ -24,7 +24,7 @@ static mpc_interval hull(const mpc_tensor *t) {
 
 static bool holds(mpc_interval a, double x) {
     if (isnan(x)) return a.nan;
-    return a.lo <= x && x <= a.hi && (!a.counted || x == nearbyint(x));
+    return a.lo <= x && x <= a.hi && (!a.counted || isinf(x) || fmod(x, mpc_interval_unit(a)) == 0);
 }
 
 /* The first element outside, -1: none. */
