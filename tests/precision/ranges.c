@@ -196,6 +196,70 @@ static void what_is_unbounded_stays_unknown(mpc_context *ctx) {
     CHECK(a.lo == -INFINITY && a.hi == INFINITY && a.nan && !a.counted);
 }
 
+/* `c` holds ids from 0 to 9, `x` anything, `f` flags, `big` is -1e9. */
+#define WITH_IDS(body)                                                                                                 \
+    GRAPH("%i: i32[4] {lo=0 hi=10}, %x: f32[4], %f: bool[4]",                                                          \
+          "  %c = cast(%i) {to=f32 by=front} : f32[4]\n  %big = const() {value=-1e9} : f32[]\n" body)
+
+static void whole_numbers_know_what_divides_them(mpc_context *ctx) {
+    static const struct {
+        const char *text;
+        double unit; /* 0: not counted */
+    } cases[] = {
+        {WITH_IDS("  %k = const() {value=300.0} : f32[]\n  %y = mul(%c, %k) : f32[4]\n"), 4},
+        {WITH_IDS("  %k = const() {value=512.0} : f32[]\n  %y = mul(%c, %k) : f32[4]\n"), 512},
+        {WITH_IDS("  %k = const() {value=512.0} : f32[]\n  %m = mul(%c, %k) : f32[4]\n  %y = add(%m, %c) : f32[4]\n"), 1},
+        {WITH_IDS("  %k = const() {value=6.0} : f32[]\n  %m = mul(%c, %k) : f32[4]\n  %y = mul(%m, %m) : f32[4]\n"), 4},
+        {WITH_IDS("  %k = const() {value=2000.0} : f32[]\n  %y = add(%c, %k) : f32[4]\n"), 1},
+        {WITH_IDS("  %k = const() {value=0.5} : f32[]\n  %y = mul(%c, %k) : f32[4]\n"), 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mpc_interval a = range_of(ctx, cases[i].text, "y");
+        CHECK_MSG(a.counted == (cases[i].unit > 0) && (!a.counted || mpc_interval_unit(a) == cases[i].unit), "unit %g for %s",
+                  mpc_interval_unit(a), cases[i].text);
+    }
+}
+
+static mpc_reach reach_of(mpc_context *ctx, const char *text) {
+    mpc_sources *sources = mpc_context_sources(ctx);
+    mpc_graph *g = mpc_graph_parse(ctx, mpc_sources_add(sources, "g.mpir", text, strlen(text)));
+    mpc_arena *arena = mpc_arena_create();
+    mpc_reach out = {0};
+    CHECK_MSG(g != NULL, "%s", text);
+    const mpc_interval *range = g != NULL ? mpc_range_analyze(g, &(mpc_range_options){0}, arena) : NULL;
+    const mpc_reach *reach = range != NULL ? mpc_reach_find(g, range, arena) : NULL;
+    if (reach != NULL) out = reach[mpc_graph_find_value(g, "y")];
+    mpc_graph_destroy(g);
+    mpc_arena_destroy(arena);
+    return out;
+}
+
+/* Bounds aren't enough: a number must be reached, or nothing is said. */
+static void elements_that_are_reached_are_found(mpc_context *ctx) {
+    static const struct {
+        const char *text;
+        bool known, literal;
+        double lo, hi;
+    } cases[] = {
+        {WITH_IDS("  %y = where(%f, %x, %big) : f32[4]\n"), true, true, -1e9, -1e9},
+        {WITH_IDS("  %w = where(%f, %x, %big) : f32[4]\n  %s = slice(%w) {start=[0] stop=[2]} : f32[2]\n  %y = concat(%s, %x) {axis=0} : f32[6]\n"), true, true, -1e9, -1e9},
+        {WITH_IDS("  %p = cast(%f) {to=f32 by=front} : f32[4]\n  %y = mul(%p, %big) : f32[4]\n"), true, true, -1e9, 0},
+        {WITH_IDS("  %y = exp(%c) : f32[4]\n"), true, false, 1, 8103.08},
+        {WITH_IDS("  %y = concat(%x, %c) {axis=0} : f32[8]\n"), true, false, 0, 9},
+        {WITH_IDS("  %y = mul(%x, %big) : f32[4]\n"), false, false, 0, 0},
+        {WITH_IDS("  %y = where(%f, %c, %x) : f32[4]\n"), false, false, 0, 0},                                      /* the ends may go to the other side */
+        {WITH_IDS("  %y = slice(%c) {start=[0] stop=[2]} : f32[2]\n"), false, false, 0, 0},                         /* and may be cut off */
+        {WITH_IDS("  %y = add(%c, %c) : f32[4]\n"), false, false, 0, 0},                                            /* two that vary need not meet */
+        {WITH_IDS("  %w = where(%f, %x, %big) : f32[4]\n  %y = exp(%w) : f32[4]\n"), false, false, 0, 0},           /* what stands beside it has no bounds */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mpc_reach r = reach_of(ctx, cases[i].text);
+        bool near = fabs(r.lo - cases[i].lo) <= 1e-4 * fabs(cases[i].lo) && fabs(r.hi - cases[i].hi) <= 1e-4 * fabs(cases[i].hi);
+        CHECK_MSG(r.known == cases[i].known && (!r.known || (r.literal == cases[i].literal && near)), "[%g, %g]%s%s for %s", r.lo, r.hi,
+                  r.known ? "" : " unknown", r.literal ? " literal" : "", cases[i].text);
+    }
+}
+
 int main(int argc, char **argv) {
     mpc_sources *sources = mpc_sources_create();
     mpc_context *ctx = mpc_context_create(NULL, sources);
@@ -206,6 +270,8 @@ int main(int argc, char **argv) {
     known_ranges_are_found(ctx);
     the_own_maximum_bounds_a_difference(ctx);
     what_is_unbounded_stays_unknown(ctx);
+    whole_numbers_know_what_divides_them(ctx);
+    elements_that_are_reached_are_found(ctx);
     mpc_context_destroy(ctx);
     mpc_sources_destroy(sources);
     return check_result();
