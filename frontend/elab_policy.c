@@ -1,6 +1,7 @@
 /* The policy while a model is elaborated: what it says about each op, and what it turns out to have said at the end. A
  * nearer word, a region or a later line, decides instead; a line that never decides while another format is taken is
- * told with the line that wins. Only floats have formats to choose from, so a line that finds none but others is refused. */
+ * told with the line that wins. Only floats have formats to choose from, so a line that finds none but others is
+ * refused. */
 #include <string.h>
 
 #include "frontend/fe_elab.h"
@@ -39,7 +40,9 @@ mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why) {
         if (!finds(e, s, op)) continue;
         if (!mpc_format_is_float(op->type)) note_refusal(e, s, op);
         else s->matched = true;
-        if (op->takes) last = s;
+        if (!op->takes) continue;
+        s->heard = true;
+        last = s;
     }
     if (!last) return MPC_FMT_none;
     const char *winner = e->prec != MPC_FMT_none ? e->prec_why : place_of_line(e, last);
@@ -47,7 +50,7 @@ mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why) {
     for (size_t i = 0; i < e->m->policy.count; i++) {
         fe_selector *s = &e->m->policy.data[i];
         if (!finds(e, s, op)) continue;
-        if ((s == last && e->prec == MPC_FMT_none) || last->command) s->decided = true;
+        if (e->prec == MPC_FMT_none && (s == last || last->command)) s->decided = true;
         else note_defeat(e, s, format, winner);
     }
     if (e->prec == MPC_FMT_none) *why = winner;
@@ -58,24 +61,34 @@ mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why) {
 
 static void refuse(fe_elab *e, const fe_selector *s) {
     const char *format = mpc_format_get(s->format)->name;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E111", s->span, "`%s` is %s: whole numbers and flags have no other format (N44)",
-                           s->refused_by, mpc_format_get(s->refused_type)->name);
+    fe_report r =
+        fe_begin(e->d, MPC_SEV_ERROR, "E111", s->span, "`%s` is %s: whole numbers and flags have no other format (N44)",
+                 s->refused_by, mpc_format_get(s->refused_type)->name);
     fe_label(&r, "%s is asked for", format);
     fe_second(&r, s->refused_at, "it is made here");
     fe_help(&r, "leave the line out; cast(..., f32) makes a float of it");
     fe_send(&r);
 }
 
-bool fe_check_policy_line(fe_elab *e, const fe_selector *s) {
-    if (!s->matched && s->refused_by) {
-        refuse(e, s);
-        return true;
-    }
-    if (!s->matched) return false;
-    if (s->decided || !s->beaten_by) return true;
+static void warn_of_defeat(fe_elab *e, const fe_selector *s) {
     const char *by = strncmp(s->beaten_by, "user: ", 6) == 0 ? s->beaten_by + 6 : s->beaten_by;
-    fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W109", s->span, "this line decides nothing: %s wins for all that it finds", by);
+    fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W109", s->span,
+                           "this line decides nothing: %s wins for all that it finds", by);
     fe_help(&r, "leave it out; a statement's `@` is nearer than a policy, and a later line than an earlier one");
     fe_send(&r);
+}
+
+static void warn_of_views(fe_elab *e, const fe_selector *s) {
+    fe_report r = fe_begin(e->d, MPC_SEV_WARNING, "W109", s->span,
+                           "this line decides nothing: what it finds moves values or casts them, and computes none");
+    fe_help(&r, "name the op that computes the values; what moves them has their format");
+    fe_send(&r);
+}
+
+bool fe_check_policy_line(fe_elab *e, const fe_selector *s) {
+    if (!s->matched && !s->refused_by) return false;
+    if (!s->matched) refuse(e, s);
+    else if (!s->heard) warn_of_views(e, s);
+    else if (!s->decided && s->beaten_by) warn_of_defeat(e, s);
     return true;
 }

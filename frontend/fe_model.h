@@ -60,6 +60,7 @@ typedef struct fe_selector { /* of params or policy: one glob or op name with wh
     bool is_op;            /* policy by op name */
     bool command;          /* policy: a line of the command line */
     bool matched;          /* policy: a float */
+    bool heard;            /* policy: a float that is computed */
     bool decided;          /* policy: it was the nearest word about some op, or the command line was */
     const char *beaten_by; /* policy: the nearer word that took another format, and its place */
     const char *refused_by; /* policy: the first value that it found and that is no float */

@@ -1,6 +1,7 @@
-/* In which format a decided graph stores each value, and in which an op reads it: what the decisions say, where the types
- * leave it to them. The one place that knows: insert-casts builds what is said here, lint looks at it. A newcomer would
- * take an op's `operand` for what it reads: elementwise ops widen in registers, and literals are never rounded for them. */
+/* In which format a decided graph stores each value, and in which an op reads it: what the decisions say, where the
+ * types leave it to them. The one place that knows: insert-casts builds what is said here, lint looks at it. A newcomer
+ * would take an op's `operand` for what it reads: elementwise ops widen in registers, and literals are never rounded
+ * for them. */
 #include "passes/precision/precision.h"
 
 static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
@@ -22,7 +23,8 @@ mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_
     const mpc_node *n = &g->nodes[id];
     const mpc_op *op = mpc_node_op(g, id);
     mpc_value_id v = mpc_operand(g, n, i);
-    mpc_format typed = mpc_value_format(g, v), now = mpc_format_stored(g, fixed, v), wanted = decision_at(g, id).operand;
+    mpc_format typed = mpc_value_format(g, v), now = mpc_format_stored(g, fixed, v),
+               wanted = decision_at(g, id).operand;
     if (!mpc_format_is_float(typed)) return typed;
     if (op->cls == MPC_CLASS_NONE || fixed->operand[n->operand_begin + i]) return typed;
     if (wanted == MPC_FMT_none) return now;

@@ -1,6 +1,6 @@
-/* What an op does to its operands before it reads them: a value that is stored in f32 and read in 16 bits through a cast
- * is rounded as surely as one that is stored so. Casts are those that the decisions ask for; the finding stands at the
- * op that reads, whose line can be changed. What is stored in 16 bits has been looked at where it is made. */
+/* What an op does to its operands before it reads them: a value that is stored in f32 and read in 16 bits through a
+ * cast is rounded as surely as one that is stored so. Casts are those that the decisions ask for; the finding stands at
+ * the op that reads, whose line can be changed. What is stored in 16 bits has been looked at where it is made. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,9 @@ typedef struct reading {
 
 static const char *name_of(mpc_format f) { return mpc_format_get(f)->name; }
 static const char *value_of(const reading *r) { return mpc_value_name(r->l->g, r->v); }
-static const char *reader_of(const reading *r) { return mpc_value_name(r->l->g, mpc_result(&r->l->g->nodes[r->id], 0)); }
+static const char *reader_of(const reading *r) {
+    return mpc_value_name(r->l->g, mpc_result(&r->l->g->nodes[r->id], 0));
+}
 
 /* --- whole numbers (N44) --- */
 
@@ -23,13 +25,17 @@ static void look_for_whole_numbers(const reading *r) {
     mpc_lint_run *l = r->l;
     double most = l->reach[r->v].whole, exact = mpc_exact_integers(r->f);
     if (!(l->reach[r->v].steps > exact) || l->told[r->v]) return;
-    mpc_lint_add(l, (mpc_finding){.code = "W182",
-                                  .rule = "N44",
-                                  .node = r->id,
-                                  .what = mpc_lint_text(l, "`%s` reads `%s` in %s, whole numbers up to %g; %s is exact only to %g",
-                                                        reader_of(r), value_of(r), name_of(r->f), most, name_of(r->f), exact),
-                                  .fix = mpc_lint_text(l, "leave the format of `%s` to the compiler, which reads them in f32, or "
-                                                          "scale them down first", reader_of(r))});
+    mpc_lint_add(
+        l,
+        (mpc_finding){.code = "W182",
+                      .rule = "N44",
+                      .node = r->id,
+                      .what = mpc_lint_text(l, "`%s` reads `%s` in %s, whole numbers up to %g; %s is exact only to %g",
+                                            reader_of(r), value_of(r), name_of(r->f), most, name_of(r->f), exact),
+                      .fix = mpc_lint_text(l,
+                                           "leave the format of `%s` to the compiler, which reads them in f32, or "
+                                           "scale them down first",
+                                           reader_of(r))});
     l->told[mpc_result(&l->g->nodes[r->id], 0)] = true;
 }
 
@@ -39,12 +45,14 @@ static void add_beyond(const reading *r, const char *code, const char *rule, con
     double top = mpc_numfmt_max(&mpc_format_get(r->f)->fmt);
     const char *some = mpc_lint_text(r->l, "%g from %s", fabs(lo) > fabs(hi) ? lo : hi, of != NULL ? of : "");
     const char *all = mpc_lint_text(r->l, "all of it lies beyond: from %g to %g", lo, hi);
-    mpc_lint_add(r->l, (mpc_finding){.code = code,
-                                     .rule = rule,
-                                     .node = r->id,
-                                     .what = mpc_lint_text(r->l, "`%s` reads `%s` in %s, where it overflows: %s", reader_of(r),
-                                                           value_of(r), name_of(r->f), of != NULL ? some : all),
-                                     .fix = mpc_lint_text(r->l, "put `@f32` before the statement, or keep what it reads within %g", top)});
+    mpc_lint_add(
+        r->l, (mpc_finding){
+                  .code = code,
+                  .rule = rule,
+                  .node = r->id,
+                  .what = mpc_lint_text(r->l, "`%s` reads `%s` in %s, where it overflows: %s", reader_of(r),
+                                        value_of(r), name_of(r->f), of != NULL ? some : all),
+                  .fix = mpc_lint_text(r->l, "put `@f32` before the statement, or keep what it reads within %g", top)});
     r->l->passed[mpc_result(&r->l->g->nodes[r->id], 0)] = true;
 }
 
@@ -99,6 +107,7 @@ void mpc_lint_forced(mpc_lint_run *l, mpc_node_id id) {
                                   .rule = mpc_lint_text(l, "%.3s", rule + 1),
                                   .node = id,
                                   .kept_f32 = true,
-                                  .what = mpc_lint_text(l, "`%s` is kept in f32: %.*s", mpc_value_name(l->g, mpc_result(&l->g->nodes[id], 0)),
+                                  .what = mpc_lint_text(l, "`%s` is kept in f32: %.*s",
+                                                        mpc_value_name(l->g, mpc_result(&l->g->nodes[id], 0)),
                                                         (int)(rule - why - 1), why)});
 }

@@ -1,6 +1,7 @@
-/* What range evidence has kept in f32, told once: values whose numbers the low format can't hold, where the solver or the
- * class would have narrowed them. The evidence stands in the reason of the decision (range_force.c); readers of such a
- * value have the same reason, and only the first of them is told. What passes put beside the model (no line) isn't. */
+/* What range evidence has kept in f32, told once: values whose numbers the low format can't hold, where the solver or
+ * the class would have narrowed them. The evidence stands in the reason of the decision (range_force.c); readers of
+ * such a value have the same reason, and only the first of them is told. What passes put beside the model (no line)
+ * isn't. */
 #include <string.h>
 
 #include "passes/precision/precision.h"
@@ -30,8 +31,8 @@ const char *mpc_range_reason(const mpc_graph *g, mpc_node_id id) {
     return why + strlen(MPC_RANGE_REASON);
 }
 
-/* Sums and products that overflow and ids that run together (N44 ... N46). An eps or an angle in f32 is what anyone would
- * expect, and a mask's literal has a warning of its own where a class rule keeps it. */
+/* Sums and products that overflow and ids that run together (N44 ... N46). An eps or an angle in f32 is what anyone
+ * would expect, and a mask's literal has a warning of its own where a class rule keeps it. */
 static bool is_told(const char *reason) {
     return strstr(reason, "(N44)") != NULL || strstr(reason, "(N45)") != NULL || strstr(reason, "(N46)") != NULL;
 }
@@ -39,7 +40,8 @@ static bool is_told(const char *reason) {
 static void append_value(const mpc_graph *g, mpc_node_id id, mpc_str *out) {
     const mpc_node *n = &g->nodes[id];
     mpc_str_printf(out, "`%s`", mpc_value_name(g, mpc_result(n, 0)));
-    mpc_str_printf(out, " (%s:%u) is kept in f32: %s", mpc_sym_text(g->ctx, n->loc.file), n->loc.line, mpc_range_reason(g, id));
+    mpc_str_printf(out, " (%s:%u) is kept in f32: %s", mpc_sym_text(g->ctx, n->loc.file), n->loc.line,
+                   mpc_range_reason(g, id));
 }
 
 void mpc_range_tell(const mpc_graph *decided) {

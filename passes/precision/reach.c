@@ -1,7 +1,7 @@
-/* Which elements a value has for certain. An interval bounds every element and may be far too wide; here are numbers that
- * are reached: a literal that a `where` or `pad` puts in as an element, the ends of a `range()` or of a declared range of
- * integers, and what elementwise ops make of them with literals. Whatever might leave them out (a slice of positions, two
- * ranges in one op) makes them unknown; what stands beside them (concat with anything) doesn't. */
+/* Which elements a value has for certain. An interval bounds every element and may be far too wide; here are numbers
+ * that are reached: a literal that a `where` or `pad` puts in as an element, the ends of a `range()` or of a declared
+ * range of integers, and what elementwise ops make of them with literals. Whatever might leave them out (a slice of
+ * positions, two ranges in one op) makes them unknown; what stands beside them (concat with anything) doesn't. */
 #include <math.h>
 
 #include "passes/precision/range.h"
