@@ -38,6 +38,7 @@ void mpc_lint_add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char 
     const mpc_node *n = &l->g->nodes[id];
     bool overflow = strcmp(what, "overflows") == 0;
     const char *then = kept ? ", so the op stays f32" : overflow ? ": an infinity from then on" : "";
+    int digits = strcmp(what, "becomes 1") == 0 ? 9 : 6; /* 0.9999999 is not 1 */
     bool eps = strcmp(what, "becomes 0") == 0 && (n->op == MPC_OP_add || n->op == MPC_OP_maximum);
     mpc_lint_add(
         l, (mpc_finding){.code = overflow ? "W180" : "W181",
@@ -46,8 +47,9 @@ void mpc_lint_add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char 
                                                                    : "N45",
                          .node = id,
                          .kept_f32 = kept,
-                         .what = mpc_lint_text(l, "the literal %.9g %s in %s, the format of `%s` (%s)%s", c, what,
-                                               name_of(f), value_name(l, id), mpc_op_get(l->g->ctx, n->op)->name, then),
+                         .what = mpc_lint_text(l, "the literal %.*g %s in %s, the format of `%s` (%s)%s", digits, c,
+                                               what, name_of(f), value_name(l, id),
+                                               mpc_op_get(l->g->ctx, n->op)->name, then),
                          .fix = advice(l, n, what, f)});
 }
 
