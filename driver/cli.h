@@ -19,6 +19,9 @@ typedef struct mpc_text_list {
 typedef struct mpc_options {
     const char *file, *argument; /* positional: FILE, then what else the command takes */
     const char *device;
+    bool has_device;      /* given, not the default */
+    bool repeats;         /* the file is the completed one of a run, which is trained again (run_options.h) */
+    bool same_assignment; /* in the formats that it had */
     const char *out, *resume, *init, *from, *which, *split, *input, *prompt;
     const char *lock; /* train --lock */
     const char *profile_data; /* what `mpc profile` wrote */

@@ -297,7 +297,7 @@ static bool take_positional(mpc_options *o, const mpc_command *command, const ch
 static bool is_option(const char *arg) { return strncmp(arg, "--", 2) == 0 || strcmp(arg, "-o") == 0; }
 
 bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, char **argv) {
-    *o = (mpc_options){.device = "cpu", .length = 400, .temperature = 0.8, .loss_check = -1, .jobs = 1};
+    *o = (mpc_options){.length = 400, .temperature = 0.8, .loss_check = -1, .jobs = 1};
     int count = 0;
     bool only_positional = false;
     for (int i = 0; i < argc; i++) {
@@ -307,6 +307,8 @@ bool mpc_options_parse(mpc_options *o, const mpc_command *command, int argc, cha
                                                     : !take_positional(o, command, arg, &count))
             return false;
     }
+    o->has_device = o->device != NULL;
+    if (!o->has_device) o->device = "cpu";
     if (count >= command->positional_min) return true;
     fprintf(stderr, "usage: mpc %s %s\n", command->name, command->arguments);
     return false;

@@ -10,6 +10,7 @@
 #include "driver/check.h"
 #include "driver/interrupt.h"
 #include "driver/number_text.h"
+#include "driver/run_options.h"
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
     (void)st;
@@ -103,7 +104,9 @@ int mpc_cmd_check(mpc_cli *cli) {
         return MPC_EXIT_FAILED;
     }
     mpc_interrupt_install();
-    int status = check_in(cli, folder.data);
+    mpc_repeat repeat;
+    int status = mpc_repeat_prepare(&repeat, cli) ? check_in(&repeat.cli, folder.data) : MPC_EXIT_FAILED;
+    mpc_repeat_finish(&repeat);
     remove_folder(folder.data);
     mpc_str_free(&folder);
     return status;

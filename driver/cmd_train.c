@@ -3,6 +3,7 @@
 
 #include "driver/interrupt.h"
 #include "driver/lock.h"
+#include "driver/run_options.h"
 #include "driver/trainer.h"
 
 /* An event file for TensorBoard, unless told otherwise; `step` -1: of a new run. */
@@ -39,9 +40,7 @@ static bool check_options(const mpc_cli *cli) {
     return problem == NULL;
 }
 
-int mpc_cmd_train(mpc_cli *cli) {
-    if (!check_options(cli)) return MPC_EXIT_USAGE;
-    mpc_interrupt_follow_sweep();
+static int train(mpc_cli *cli) {
     mpc_session session;
     int status = MPC_EXIT_FAILED;
     if (mpc_session_open(&session, cli)) {
@@ -52,5 +51,14 @@ int mpc_cmd_train(mpc_cli *cli) {
         mpc_trainer_deinit(&trainer);
     }
     mpc_session_close(&session);
+    return status;
+}
+
+int mpc_cmd_train(mpc_cli *cli) {
+    if (!check_options(cli)) return MPC_EXIT_USAGE;
+    mpc_interrupt_follow_sweep();
+    mpc_repeat repeat;
+    int status = mpc_repeat_prepare(&repeat, cli) ? train(&repeat.cli) : MPC_EXIT_FAILED;
+    mpc_repeat_finish(&repeat);
     return status;
 }

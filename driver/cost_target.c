@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/run_options.h"
 #include "runtime/cpu/cpu_model.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/data/dataset_impl.h"
@@ -56,11 +57,13 @@ static void refuse_name(mpc_session *s, const char *name) {
 }
 
 const mpc_device_profile *mpc_cost_target(mpc_session *s) {
-    const char *name = s->cli->options->cost_target;
+    const char *name;
+    if (!mpc_run_file_option(s, "cost_target", s->cli->options->cost_target, &name)) return NULL;
     if (!name) return mpc_device_profile_find(s->device == MPC_DEVICE_CUDA ? target_of_gpu() : mpc_cost_target_of_cpu());
     const mpc_device_profile *found = mpc_device_profile_named(s->ctx, name);
     if (found) return found;
-    if (strpbrk(name, "./")) return read_file(s, name);
+    s->cost_target_is_file = strpbrk(name, "./") != NULL;
+    if (s->cost_target_is_file) return read_file(s, name);
     refuse_name(s, name);
     return NULL;
 }

@@ -302,6 +302,8 @@ static mpc_safetensors *open_init(mpc_session *s, mpc_str *place, mpc_safetensor
         mpc_safetensors_destroy(file);
         file = NULL;
     }
+    mpc_str_clear(&s->init_file);
+    mpc_str_append(&s->init_file, mpc_str_cstr(&path));
     mpc_str_free(&path);
     return file;
 }

@@ -174,7 +174,7 @@ static bool read_assignment(mpc_session *s, const char *folder) {
 
 bool mpc_loss_budget_recall(mpc_session *s) {
     const mpc_options *o = s->cli->options;
-    bool goes_on = (o->from || o->resume) && !changes_precision(o);
+    bool goes_on = (o->from || o->resume || o->same_assignment) && !changes_precision(o);
     if (goes_on) s->loss_budget = json_number_value(json_object_get(s->run, "loss_budget"));
-    return !(s->loss_budget > 0) || read_assignment(s, s->run_folder.data);
+    return !(s->loss_budget > 0 || o->same_assignment) || read_assignment(s, s->run_folder.data);
 }

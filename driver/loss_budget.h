@@ -9,7 +9,8 @@
 /* Fills the session's assignment, when there is a budget and no assignment yet; `d` is the opened training data, whose
  * facts and length are known. Says what it found to `to`. */
 bool mpc_loss_budget_apply(mpc_session *s, mpc_dataset *d, FILE *to);
-/* The assignment of the run that --resume or --from names, if that run kept a budget: it is made once. */
+/* The assignment of the run that --resume or --from names, if that run kept a budget: it is made once. Of a run that is
+ * trained again in its formats, with and without a budget. */
 bool mpc_loss_budget_recall(mpc_session *s);
 
 /* ---- runs beside the session (loss_probe.c) ---- */

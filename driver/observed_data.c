@@ -1,11 +1,12 @@
 /* --profile-data: what an earlier `mpc profile` saw, for the precision pass and for lint. */
 #include "base/alloc.h"
-#include "driver/session.h"
+#include "driver/run_options.h"
 #include "passes/precision/range.h"
 #include "runtime/data/dataset_impl.h"
 
 bool mpc_session_load_observed(mpc_session *s) {
-    const char *path = s->cli->options->profile_data;
+    const char *path;
+    if (!mpc_run_file_option(s, "profile_data", s->cli->options->profile_data, &path)) return false;
     if (path == NULL) return true;
     char *text;
     size_t length;

@@ -20,7 +20,8 @@ bool mpc_session_load_choices(mpc_session *s) {
 
 bool mpc_session_save_choices(mpc_session *s, const char *folder) {
     mpc_choices *choices = s->exec_options.choices;
-    if (!choices || !mpc_choices_changed(choices)) return true;
+    bool elsewhere = s->cli->options->repeats; /* taken from another run, and so not in this folder yet */
+    if (!choices || !(elsewhere || mpc_choices_changed(choices))) return true;
     mpc_str path = {0};
     mpc_str_printf(&path, "%s/choices.txt", folder);
     bool ok = path.failed ? no_memory(s) : mpc_choices_save(choices, path.data, s->sink) == MPC_OK;

@@ -57,6 +57,17 @@ static bool lies_in_run(const char *file) {
     return is_completed(file) || strcmp(mpc_path_name(file), "model.mpg") == 0;
 }
 
+json_t *mpc_run_of_completed(const char *file, mpc_str *folder) {
+    if (!is_completed(file)) return NULL;
+    mpc_str_append_n(folder, file, (size_t)(mpc_path_name(file) - file));
+    if (folder->length == 0) mpc_str_append(folder, "./");
+    mpc_str path = {0};
+    mpc_str_printf(&path, "%srun.json", mpc_str_cstr(folder));
+    json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
+    mpc_str_free(&path);
+    return run;
+}
+
 void mpc_run_read(mpc_session *s) {
     const mpc_options *o = s->cli->options;
     const char *from = o->from ? o->from : o->resume, *slash = strrchr(o->file, '/');

@@ -14,6 +14,8 @@ void mpc_run_say_overrides(const mpc_session *s);
 /* run.json of --from or --resume, with another model file than the completed one of a run, which holds the run's
  * overrides and files already; else NULL. */
 const struct json_t *mpc_run_of_weights(const mpc_session *s);
+/* run.json beside a completed file, and their folder with a slash at its end; NULL for other files. */
+struct json_t *mpc_run_of_completed(const char *file, mpc_str *folder);
 /* W171 when a mapping takes a column by position that has another name in `d` than in the run's training data. */
 void mpc_run_compare_columns(const mpc_step *step, const mpc_dataset *d, const char *path);
 

@@ -121,6 +121,7 @@ void mpc_session_close(mpc_session *s) {
     mpc_overrides_free(&s->overrides);
     json_decref(s->run);
     mpc_str_free(&s->run_folder);
+    mpc_str_free(&s->init_file);
     mpc_choices_destroy(s->exec_options.choices);
 }
 

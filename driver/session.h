@@ -54,6 +54,8 @@ typedef struct mpc_session {
     int64_t updates_per_epoch;
     bool formats_settled; /* whether f16 stays among the formats (format_choice.h) */
     const char *formats_asked; /* "f16,bf16": what was asked for where f16 was left out; NULL: all that was asked for may be used */
+    mpc_str init_file;  /* the weights that --init found, once it has; "": none */
+    bool cost_target_is_file;
     double f32_seconds;   /* of a step in f32 by the model, where f16 was weighed against it; 0: it wasn't */
     bool verify_each, time_passes;
     bool keep_composites; /* steps run the graph before it is lowered, whose values have the model's names; `ref` only */

@@ -56,7 +56,7 @@ static bool choose_monitor(mpc_trainer *t) {
 bool mpc_trainer_prepare(mpc_trainer *t) {
     mpc_session *s = t->session;
     const char *resumed = s->cli->options->resume;
-    if (resumed && !mpc_session_load_choices(s)) return false;
+    if ((resumed || s->cli->options->repeats) && !mpc_session_load_choices(s)) return false;
     mpc_dataset *d = t->data[MPC_SPLIT_TRAIN];
     if (!mpc_loss_budget_apply(s, d, stderr)) return false;
     mpc_runner *nominal = mpc_runners_get(&t->runners, MPC_PHASE_TRAIN, mpc_session_batch(s, d));

@@ -30,6 +30,10 @@ with tempfile.TemporaryDirectory(prefix="mpc-remembered-") as where:
     def at(*names):
         return os.path.join(where, *names)
 
+    def weights(name):
+        with open(at(name, "checkpoints", "step-00000004", "weights.safetensors"), "rb") as f:
+            return f.read()
+
     os.makedirs(at("own"))
     os.makedirs(at("elsewhere"))
     shutil.copy(os.path.join(BUILT, "examples", "softsign.so"), at("own", "softsign.so"))
@@ -61,6 +65,11 @@ with tempfile.TemporaryDirectory(prefix="mpc-remembered-") as where:
         r = mpc(*words, cwd=at("elsewhere"))
         ran(r, name)
         check(said in r.stderr and "with --add-pass grad=double-add, as the run was made\n" in r.stderr, name, r.stderr)
+    # its completed file repeats it to the bit
+    r = mpc("train", "../run/resolved.mpg", "--out", "../again", cwd=at("elsewhere"))
+    ran(r, "repeat")
+    check(said in r.stderr and "with --device ref, as the run was made\n" in r.stderr, r.stderr)
+    check(weights("run") == weights("again"))
     want = mpc(*commands["eval"], cwd=at("elsewhere")).stdout
     check("accuracy" in want, want)
     r = mpc(*commands["eval"], "--load-plugin", "../own/softsign.so", cwd=at("elsewhere"))  # named again, it isn't loaded twice
