@@ -17,7 +17,8 @@ typedef struct verdict {
     const char *price_of; /* what the price is of; NULL: there is none */
     double price;
     mpc_word turned_by; /* the word that turns it: node MPC_NONE: none */
-    bool by_edit;       /* what `advise` says is an edit that turns it */
+    bool other_word;    /* an `@` in the place of the user's turns it */
+    mpc_node_id at;     /* the node before whose statement an `@` turns it; MPC_NONE */
     mpc_trial trial;    /* of that word or edit, or of the last that was tried */
     mpc_trial pin;      /* of a weighing solver */
     bool weighed;
@@ -34,23 +35,27 @@ typedef struct neighbours {
     uint32_t count, operands; /* operands come first */
 } neighbours;
 
-static void add_neighbour(const mpc_graph *g, mpc_node_id id, mpc_node_id self, neighbours *out) {
-    if (id == MPC_NONE || id == self || out->count == MOST_TRIES || !mpc_explain_can_be_named(g, id)) return;
+static void add(mpc_node_id id, neighbours *out) {
     for (uint32_t i = 0; i < out->count; i++)
         if (out->node[i] == id) return;
-    out->node[out->count++] = id;
+    if (out->count < MOST_TRIES) out->node[out->count++] = id;
 }
 
-/* The node itself, what lies behind the views that it is one of, and the same of its forward value. */
-static void list_named(const mpc_graph *g, mpc_node_id id, neighbours *out) {
+static void add_neighbour(const mpc_graph *g, mpc_node_id id, mpc_node_id self, neighbours *out) {
+    if (id != MPC_NONE && id != self && mpc_explain_can_be_named(g, id)) add(id, out);
+}
+
+/* Who takes words for it: the node itself, what lies behind the views that it is one of, and the same of its forward
+ * value. */
+static void list_speakers(const mpc_graph *g, mpc_node_id id, neighbours *out) {
     mpc_sym origin = g->nodes[id].origin;
     for (mpc_node_id at = id; at != MPC_NONE; at = g->values[mpc_operand(g, &g->nodes[at], 0)].producer) {
-        add_neighbour(g, at, MPC_NONE, out);
+        if (mpc_explain_takes_words(g, at)) add(at, out);
         if (mpc_node_op(g, at)->cls != MPC_CLASS_CLEAR || !g->nodes[at].operand_count) break;
     }
     mpc_value_id forward = origin ? mpc_graph_find_value(g, mpc_sym_text(g->ctx, origin)) : MPC_NONE;
     if (forward != MPC_NONE && g->values[forward].producer != MPC_NONE && !g->nodes[g->values[forward].producer].origin)
-        list_named(g, g->values[forward].producer, out);
+        list_speakers(g, g->values[forward].producer, out);
 }
 
 static void take_trial(verdict *v, mpc_trial trial) {
@@ -59,51 +64,64 @@ static void take_trial(verdict *v, mpc_trial trial) {
     v->price_of = "word";
 }
 
-/* It or its forward value takes a word. */
-static bool has_a_statement(const mpc_graph *g, mpc_node_id id) {
-    mpc_sym origin = g->nodes[id].origin;
-    mpc_value_id forward = origin ? mpc_graph_find_value(g, mpc_sym_text(g->ctx, origin)) : g->nodes[id].result_begin;
-    return forward != MPC_NONE && g->values[forward].producer != MPC_NONE &&
-           mpc_explain_takes_words(g, g->values[forward].producer);
+static bool try_edit(const mpc_explaining *e, const mpc_text_edit *edit, verdict *v) {
+    if (!edit->from || !edit->to || !edit->file) return false;
+    mpc_trial trial = mpc_explain_try_edit(e, edit);
+    if (trial.turned && v->turned_by.node == MPC_NONE) take_trial(v, trial);
+    return trial.turned;
 }
 
-/* "@f32 m.mpg:4": the word of a region or statement in another way, or a first one on the statement of what no policy
- * can name. */
-static void try_edit(const mpc_explaining *e, verdict *v) {
-    const mpc_node *n = &e->g->nodes[e->id];
-    const char *to = mpc_arena_printf(e->arena, "@%s", mpc_format_get(e->other)->name);
-    mpc_text_edit edit = {.from = "", .to = mpc_arena_printf(e->arena, "%s ", to), .line = n->loc.line};
-    edit.file = mpc_sym_text(e->g->ctx, n->loc.file);
-    if (v->word && *v->word == '@') {
-        const char *space = strchr(v->word, ' '), *colon = strrchr(v->word, ':');
-        if (!space || !colon) return;
-        edit = (mpc_text_edit){.to = to, .line = (uint32_t)strtoul(colon + 1, NULL, 10)};
-        edit.from = mpc_arena_printf(e->arena, "%.*s", (int)(space - v->word), v->word);
-        edit.file = mpc_arena_printf(e->arena, "%.*s", (int)(colon - space - 1), space + 1);
-    } else if (!has_a_statement(e->g, e->id) || !mpc_explain_takes_at_sign(e->s, e->g, n)) return;
-    if (!edit.from || !edit.to || !edit.file) return;
-    mpc_trial trial = mpc_explain_try_edit(e, &edit);
-    v->by_edit = trial.turned;
-    if (trial.turned) take_trial(v, trial);
+/* "@f32 m.mpg:4": the word of a region or statement in another way. */
+static bool try_other_word(const mpc_explaining *e, verdict *v) {
+    const char *space = strchr(v->word, ' '), *colon = strrchr(v->word, ':');
+    if (!space || !colon || colon < space) return false;
+    mpc_text_edit edit = {.to = mpc_arena_printf(e->arena, "@%s", mpc_format_get(e->other)->name),
+                          .from = mpc_arena_printf(e->arena, "%.*s", (int)(space - v->word), v->word),
+                          .file = mpc_arena_printf(e->arena, "%.*s", (int)(colon - space - 1), space + 1),
+                          .line = (uint32_t)strtoul(colon + 1, NULL, 10)};
+    return try_edit(e, &edit, v);
 }
 
-static void find_price(const mpc_explaining *e, verdict *v) {
-    neighbours n = {.count = 0};
-    v->price = v->x.seconds;
-    v->price_of = "alone";
-    if (e->s->loss_budget > 0) return; /* another solve would have another budget */
-    list_named(e->g, e->id, &n);
-    if (v->weighed) v->pin = mpc_explain_try_pin(e);
-    if (v->weighed) v->price_of = v->pin.possible ? "plan" : NULL;
-    if (v->weighed) v->price = v->pin.possible ? v->pin.price : HUGE_VAL;
-    for (uint32_t i = 0; i < n.count && v->turned_by.node == MPC_NONE; i++) {
-        mpc_word word = {n.node[i], e->other};
+/* A word on its statement, or on that of what its format comes with. */
+static bool try_statement(const mpc_explaining *e, mpc_node_id id, verdict *v) {
+    const mpc_node *n = &e->g->nodes[id];
+    if (!mpc_explain_takes_at_sign(e->s, e->g, n)) return false;
+    mpc_text_edit edit = {.from = "",
+                          .to = mpc_arena_printf(e->arena, "@%s ", mpc_format_get(e->other)->name),
+                          .file = mpc_sym_text(e->g->ctx, n->loc.file),
+                          .line = n->loc.line};
+    return try_edit(e, &edit, v);
+}
+
+static void try_policies(const mpc_explaining *e, const neighbours *speakers, verdict *v) {
+    for (uint32_t i = 0; i < speakers->count && v->turned_by.node == MPC_NONE; i++) {
+        mpc_word word = {speakers->node[i], e->other};
+        if (!mpc_explain_can_be_named(e->g, word.node)) continue;
         mpc_trial trial = mpc_explain_try_words(e, &word, 1);
         if (trial.turned) v->turned_by = word;
         if (trial.turned) take_trial(v, trial);
-        else if (n.node[i] == e->id) v->trial.error = trial.error;
+        else if (word.node == e->id) v->trial.error = trial.error;
     }
-    if (v->turned_by.node == MPC_NONE) try_edit(e, v);
+}
+
+static void find_price(const mpc_explaining *e, verdict *v) {
+    neighbours speakers = {.count = 0};
+    v->price = v->x.seconds;
+    v->price_of = "alone";
+    if (v->weighed) v->pin = mpc_explain_try_pin(e);
+    if (v->weighed) v->price_of = v->pin.possible ? "plan" : NULL;
+    if (v->weighed) v->price = v->pin.possible ? v->pin.price : HUGE_VAL;
+    list_speakers(e->g, e->id, &speakers);
+    try_policies(e, &speakers, v);
+    bool at_sign = v->word && *v->word == '@';
+    v->other_word = at_sign && v->turned_by.node == MPC_NONE && try_other_word(e, v);
+    for (uint32_t i = 0; i < speakers.count && !at_sign && v->at == MPC_NONE; i++) {
+        bool asks = v->turned_by.node == MPC_NONE || v->turned_by.node == speakers.node[i];
+        if (asks && try_statement(e, speakers.node[i], v)) v->at = speakers.node[i];
+    }
+    if (e->s->loss_budget <= 0) return;
+    v->price = v->x.seconds; /* the words do turn it, but the trials were solved without the budget */
+    v->price_of = "alone";
 }
 
 /* ---- who decides, where a solver weighed ---- */
@@ -123,7 +141,7 @@ static bool try_neighbours(const mpc_explaining *e, const mpc_node_id *nodes, ui
         words[i] = (mpc_word){nodes[i], mpc_is_decided_low(e->g, nodes[i]) ? MPC_FMT_f32 : e->low};
     mpc_trial trial = mpc_explain_try_words(e, words, count);
     if (!trial.turned) return false;
-    if (count == 1 && v->turned_by.node == MPC_NONE && !v->by_edit) {
+    if (count == 1 && v->turned_by.node == MPC_NONE && v->at == MPC_NONE) {
         v->turned_by = words[0];
         take_trial(v, trial);
     }
@@ -206,6 +224,16 @@ static const char *word_of(const char *why) {
     return why;
 }
 
+/* Under a loss budget the dial weighed, and told it in the reason alone: time against time, or rounding. */
+static void judge_by_budget(const char *why, mpc_explained *x) {
+    bool weighed = strstr(why, " against ") || strstr(why, "stays in its kernel");
+    if (weighed) x->kind = MPC_BLOCK_NONE;
+    if (weighed) x->rule[0] = '\0';
+    if (!strstr(why, "loss budget")) return;
+    x->kind = MPC_BLOCK_RULE;
+    snprintf(x->rule, sizeof x->rule, "budget");
+}
+
 static void judge(const mpc_explaining *e, const mpc_choice_line *line, verdict *v) {
     const char *why = mpc_sym_text(e->g->ctx, e->g->nodes[e->id].why);
     if (!isfinite(v->x.seconds)) { /* its type */
@@ -217,18 +245,24 @@ static void judge(const mpc_explaining *e, const mpc_choice_line *line, verdict 
     if (by_user) v->word = word_of(why);
     find_price(e, v);
     if (by_user) v->x.rule[0] = '\0';
-    else if (v->weighed && e->s->loss_budget <= 0) find_decider(e, line, v);
+    else if (e->s->loss_budget > 0) judge_by_budget(why, &v->x);
+    else if (v->weighed) find_decider(e, line, v);
     else if (!v->weighed && !by_class_rules(why) && !find_neighbours(e, line, v)) v->x.kind = MPC_BLOCK_RULE;
 }
 
 /* ---- what to write ---- */
 
-/* A region or statement is the nearest word, which no policy overrides. */
+/* A region or statement is the nearest word, which no policy overrides. Only the model's own file was tried. */
 static void advise_region(const mpc_explaining *e, const verdict *v, mpc_str *out) {
-    const char *space = strchr(v->word, ' ');
+    const char *space = strchr(v->word, ' '), *place = space ? space + 1 : "the model";
+    const char *own = e->s->cli->options->file;
     int length = space ? (int)(space - v->word) : (int)strlen(v->word);
-    mpc_str_printf(out, "`@%s` in the place of `%.*s` in %s, which wins over every policy",
-                   mpc_format_get(e->other)->name, length, v->word, space ? space + 1 : "the model");
+    bool tried = strncmp(place, own, strlen(own)) == 0 && place[strlen(own)] == ':';
+    if ((tried && !v->other_word) || strncmp(place, "std/", 4) == 0)
+        mpc_str_printf(out, "nothing: `%.*s` in %s wins over every policy", length, v->word, place);
+    else
+        mpc_str_printf(out, "`@%s` in the place of `%.*s` in %s, which wins over every policy",
+                       mpc_format_get(e->other)->name, length, v->word, place);
 }
 
 static void advise_nothing(const mpc_explaining *e, const verdict *v, mpc_str *out) {
@@ -246,15 +280,16 @@ static void advise(const mpc_explaining *e, const verdict *v, mpc_str *out) {
     bool user_at = v->word && *v->word == '@';
     if (!isfinite(v->x.seconds)) advise_nothing(e, v, out);
     else if (user_at && by == MPC_NONE) advise_region(e, v, out);
-    else if (by == e->id && v->word) {
+    else if (by == e->id && v->word && strncmp(v->word, "policy ", 7) == 0) {
         const char *place = strchr(v->word, ' ');
         mpc_str_printf(out, "after %s: policy { \"%s\" = %s }", place ? place + 1 : v->word, name_of(e->g, by),
                        mpc_format_get(e->other)->name);
-    } else if (by == e->id || v->by_edit) mpc_explain_words(e, out);
+    } else if (by == e->id || (by == MPC_NONE && v->at != MPC_NONE)) mpc_explain_words(e, v->at, by == e->id, out);
     else if (by != MPC_NONE)
         mpc_str_printf(out, "its format comes with `%s`: policy { \"%s\" = %s }", name_of(e->g, by), name_of(e->g, by),
                        mpc_format_get(v->turned_by.format)->name);
-    else if (mpc_explain_takes_words(e->g, e->id) && !mpc_explain_can_be_named(e->g, e->id)) mpc_explain_words(e, out);
+    else if (mpc_explain_takes_words(e->g, e->id) && !mpc_explain_can_be_named(e->g, e->id))
+        mpc_explain_words(e, MPC_NONE, false, out);
     else advise_nothing(e, v, out);
 }
 
@@ -291,7 +326,7 @@ static const char *const KINDS[] = {
 
 /* What the word breaks that turns the value: it wins over these rules all the same (N99). */
 static json_t *breaks_json(const verdict *v) {
-    if ((v->turned_by.node == MPC_NONE && !v->by_edit) || !v->trial.rule) return json_null();
+    if (!v->price_of || strcmp(v->price_of, "word") != 0 || !v->trial.rule) return json_null();
     return json_pack("{s:s, s:s, s:s}", "rule", v->trial.rule, "value", v->trial.at, "what", v->trial.what);
 }
 
@@ -322,6 +357,7 @@ static bool explain(mpc_explaining *e, json_t *all) {
     const mpc_choice_line *line = choices ? mpc_plan_choices_find(choices, name_of(e->g, e->id)) : NULL;
     mpc_pass_env env = {.ctx = e->s->ctx, .profile = e->s->profile};
     verdict v = {.turned_by = {.node = MPC_NONE},
+                 .at = MPC_NONE,
                  .weighed = e->s->plan_choices && mpc_plan_choices_solution(e->s->plan_choices)->present};
     if (line && line->choice.low_format != MPC_FMT_none) e->low = line->choice.low_format;
     if (mpc_graph_explain(e->g, e->id, e->low, &env, &v.x) != MPC_OK) return false;
@@ -329,7 +365,8 @@ static bool explain(mpc_explaining *e, json_t *all) {
     e->other = v.x.other;
     e->step = v.x.total;
     judge(e, line, &v);
-    bool ok = (!line || !line->choice.present || put_terms(&line->choice, all)) && put(e, &v, all);
+    bool told = line && line->choice.present && isfinite(v.x.seconds);
+    bool ok = (!told || put_terms(&line->choice, all)) && put(e, &v, all);
     if (!ok) mpc_error(e->s->sink, "E901", "out of memory");
     return ok;
 }
@@ -356,7 +393,9 @@ static void print_price(const json_t *all) {
     const json_t *price = json_object_get(all, "price"), *breaks = json_object_get(all, "breaks");
     double step = json_real_value(json_object_get(all, "step")), more = json_real_value(price);
     if (!json_is_real(price)) {
-        printf("  %-12s %s: never, by a hard rule\n", "instead", text_of(all, "alternative"));
+        bool by_rule = strcmp(text_of(all, "blocked_by"), "user") != 0;
+        printf("  %-12s %s: %s\n", "instead", text_of(all, "alternative"),
+               by_rule ? "never, by a hard rule" : "not before the user's word is another one");
         return;
     }
     printf("  %-12s %s: %+.3f us of the %.1f us that formats decide in a step (%s): %s\n", "instead",

@@ -117,14 +117,12 @@ bool mpc_explain_takes_at_sign(const mpc_session *s, const mpc_graph *g, const m
     return takes;
 }
 
-void mpc_explain_words(const mpc_explaining *e, mpc_str *out) {
-    const mpc_node *n = &e->g->nodes[e->id];
-    const char *name = mpc_value_name(e->g, n->result_begin), *format = mpc_format_get(e->other)->name;
-    bool at = mpc_explain_takes_at_sign(e->s, e->g, n), named = mpc_explain_can_be_named(e->g, e->id);
-    if (at) mpc_str_printf(out, "`@%s` before the statement of line %u", format, n->loc.line);
-    if (at && named) mpc_str_append(out, ", or ");
+void mpc_explain_words(const mpc_explaining *e, mpc_node_id at, bool named, mpc_str *out) {
+    const char *name = mpc_value_name(e->g, e->g->nodes[e->id].result_begin), *format = mpc_format_get(e->other)->name;
+    if (at != MPC_NONE) mpc_str_printf(out, "`@%s` before the statement of line %u", format, e->g->nodes[at].loc.line);
+    if (at != MPC_NONE && named) mpc_str_append(out, ", or ");
     if (named) mpc_str_printf(out, "policy { \"%s\" = %s }", name, format);
-    if (!at && !named)
+    if (at == MPC_NONE && !named)
         mpc_str_printf(out, "a name of its own, by a line `name = ...` or by `as name`: no policy finds `%s`", name);
 }
 

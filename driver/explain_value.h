@@ -39,8 +39,8 @@ bool mpc_explain_takes_words(const mpc_graph *decided, mpc_node_id id);
 bool mpc_explain_can_be_named(const mpc_graph *decided, mpc_node_id id);
 /* What was decided about a node: what it reads (LOW ops) or stores. */
 mpc_format mpc_explain_decided(const mpc_graph *decided, mpc_node_id id);
-/* Appends the words that give the node its other format. */
-void mpc_explain_words(const mpc_explaining *e, mpc_str *out);
+/* Appends the words that give the node its other format: an `@` before the statement of node `at` (MPC_NONE: none), a line of policy, neither of them: what it lacks for one. */
+void mpc_explain_words(const mpc_explaining *e, mpc_node_id at, bool named, mpc_str *out);
 /* Takes the statement of the node an `@`? */
 bool mpc_explain_takes_at_sign(const mpc_session *s, const mpc_graph *g, const mpc_node *n);
 

@@ -78,11 +78,12 @@ static void block_high(const mpc_plan *p, mpc_node_id id, bool low, mpc_explaine
 
 static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
-/* Of a node with `prec`, or of one whose group agrees; what standardizes data has its format from no user. */
+/* Of a node with `prec`, or of one whose group agrees, or by `precision = f32`; what standardizes data has its format
+ * from no user. */
 static bool is_by_word(const mpc_graph *g, mpc_node_id id) {
     const mpc_node *n = &g->nodes[id];
     const char *why = mpc_sym_text(g->ctx, n->why);
-    if (begins(why, "policy ")) return true;
+    if (begins(why, "policy ") || begins(why, "precision ")) return true;
     return mpc_node_prec(g, n) != MPC_FMT_none && (begins(why, "user: ") || begins(why, "prec: "));
 }
 
@@ -94,7 +95,8 @@ static void find_blockers(const mpc_plan *p, mpc_node_id id, mpc_explained *out)
     mpc_class cls = mpc_node_op(p->g, id)->cls;
     const char *why = mpc_sym_text(p->g->ctx, n->why);
     out->kind = is_by_word(p->g, id) ? MPC_BLOCK_USER : MPC_BLOCK_RULE;
-    if (mpc_node_prec(p->g, n) != MPC_FMT_none || is_fixed(p, n) || n->origin != 0) return;
+    if (out->kind == MPC_BLOCK_USER || mpc_node_prec(p->g, n) != MPC_FMT_none || is_fixed(p, n) || n->origin != 0)
+        return;
     if (cls == MPC_CLASS_FOLLOW && !cites(why, "N40") && !cites(why, "N45") && !cites(why, "N60"))
         block_by_operands(p, n, low, out);
     else if (cls == MPC_CLASS_CLEAR && n->op != MPC_OP_cast && n->operand_count > 0) {
@@ -111,6 +113,20 @@ bool mpc_find_rule(const char *text, char rule[MPC_RULE_SIZE]) {
         return true;
     }
     return false;
+}
+
+void mpc_range_rule(const mpc_plan *p, mpc_node_id id, mpc_format low, char rule[MPC_RULE_SIZE]) {
+    const mpc_node *n = &p->g->nodes[id];
+    mpc_format lows[2];
+    uint32_t count = mpc_plan_lows(p, lows);
+    snprintf(rule, MPC_RULE_SIZE, "N45");
+    for (uint32_t i = 0; i < (n->operand_count + n->result_count) * count; i++) {
+        uint32_t k = i / count;
+        mpc_value_id v = k < n->operand_count ? mpc_operand(p->g, n, k) : mpc_result(n, k - n->operand_count);
+        mpc_sym why = mpc_plan_forced(p, v, lows[i % count]);
+        if (low != MPC_FMT_none && low != lows[i % count]) continue;
+        if (why != 0 && mpc_find_rule(mpc_sym_text(p->g->ctx, why), rule)) return;
+    }
 }
 
 static void find_rule(const mpc_plan *p, mpc_node_id id, mpc_explained *out) {

@@ -85,17 +85,10 @@ static const char *sentence(const char *rule) {
 
 static bool is_cited(const char *rule) { return rule[0] == 'N' && rule[1] >= '0' && rule[1] <= '9'; }
 
-/* The rule that the evidence cites (range_force.c): of an operand or a result that must not be low. */
 static const char *rule_of_range(const checker *c, mpc_node_id id) {
-    const mpc_node *n = &c->g->nodes[id];
     char rule[MPC_RULE_SIZE];
-    for (uint32_t i = 0; i < n->operand_count + n->result_count; i++) {
-        mpc_value_id v = i < n->operand_count ? mpc_operand(c->g, n, i) : mpc_result(n, i - n->operand_count);
-        mpc_sym why = mpc_plan_forced(&c->plan, v, c->plan.low);
-        if (why == 0) why = mpc_plan_forced(&c->plan, v, c->plan.also);
-        if (why != 0 && mpc_find_rule(mpc_sym_text(c->g->ctx, why), rule)) return mpc_sym_text(c->g->ctx, mpc_intern(c->g->ctx, rule));
-    }
-    return "N45";
+    mpc_range_rule(&c->plan, id, MPC_FMT_none, rule);
+    return mpc_sym_text(c->g->ctx, mpc_intern(c->g->ctx, rule));
 }
 
 static void add(checker *c, mpc_node_id id, const char *rule, const char *why) {

@@ -38,12 +38,16 @@ static const char *rule_of_result(const mpc_labels *l, mpc_node_id id) {
 
 /* "" or the low format that the decision might not have, which the numbers ruled out. */
 static const char *ban_text(const mpc_plan *p, const mpc_labels *l, uint32_t variable, char out[32]) {
+    char rule[MPC_RULE_SIZE];
     mpc_format lows[2];
     uint32_t count = mpc_plan_lows(p, lows);
     out[0] = '\0';
     if (variable == MPC_NONE || count == 1 || l->variables[variable].pinned != MPC_FMT_none) return out;
     for (uint32_t i = 0; i < count; i++)
-        if (!mpc_label_may_be(l, variable, lows[i])) snprintf(out, 32, "; can't be %s (N45)", name_of(lows[i]));
+        if (!mpc_label_may_be(l, variable, lows[i])) {
+            mpc_range_rule(p, l->variables[variable].node, lows[i], rule);
+            snprintf(out, 32, "; can't be %s (%.3s)", name_of(lows[i]), rule);
+        }
     return out;
 }
 

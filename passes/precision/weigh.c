@@ -1,6 +1,6 @@
 /* What each decision of a solved plan was worth: the plan's price with that one decision in either format, and what stands against the other one. A decision
- * touches few terms (its values, what it reads, its op), so only these are priced again. For a LOW op both its operands and its result are turned, as the
- * user's word would; for others the result. */
+ * touches few terms (its values, what it reads, its op), so only these are priced again. Of a LOW op what it reads is turned, of others the result; what a
+ * user's word would do, backward ops and all, takes another solve (driver/explain_flip.c). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -63,12 +63,12 @@ static void sort_unique(mpc_value_id *data, size_t *count) {
     *count = kept;
 }
 
-static mpc_terms terms_of(weigher *w, mpc_node_id id, uint32_t result) {
+static mpc_terms terms_of(weigher *w, mpc_node_id id, uint32_t deciding) {
     const mpc_graph *g = w->p->g;
     const mpc_node *n = &g->nodes[id];
     bool low = w->l->of_node[id] != MPC_NONE;
     w->stored.count = w->ties.count = 0;
-    if (w->l->variables[result].pinned == MPC_FMT_none) collect_variable(w, result);
+    if (w->l->variables[deciding].pinned == MPC_FMT_none) collect_variable(w, deciding);
     for (uint32_t i = 0; low && i < n->operand_count; i++) add_stored(w, mpc_operand(g, n, i));
     for (uint32_t i = 0; low && i < n->result_count; i++) add_tie(w, mpc_result(n, i));
     sort_unique(w->stored.data, &w->stored.count);
@@ -82,10 +82,10 @@ static mpc_terms terms_of(weigher *w, mpc_node_id id, uint32_t result) {
                        .node_count = low ? 1 : 0};
 }
 
-static void set_formats(weigher *w, mpc_node_id id, uint32_t result, mpc_format f) {
-    if (w->l->variables[result].pinned == MPC_FMT_none)
-        for (uint32_t i = w->begin[result]; i < w->begin[result + 1]; i++) w->p->format[w->values[i]] = f;
-    if (w->l->of_node[id] != MPC_NONE) w->p->decisions[id].operand = f;
+static void set_format(weigher *w, mpc_node_id id, uint32_t deciding, mpc_format f) {
+    if (w->l->variables[deciding].pinned != MPC_FMT_none) return;
+    for (uint32_t i = w->begin[deciding]; i < w->begin[deciding + 1]; i++) w->p->format[w->values[i]] = f;
+    if (w->l->of_node[id] == deciding) w->p->decisions[id].operand = f;
 }
 
 /* --- who stands against it --- */
@@ -141,11 +141,11 @@ static mpc_format low_of(const weigher *w, uint32_t deciding) {
 }
 
 static void find_blocker(weigher *w, mpc_node_id id, uint32_t deciding, mpc_choice *out) {
-    mpc_format now = mpc_label_of(w->l, deciding), other = mpc_format_is_low(now) ? MPC_FMT_f32 : low_of(w, deciding);
-    double *price = mpc_format_is_low(now) ? &out->f32 : &out->low;
+    mpc_format now = mpc_label_of(w->l, deciding), other = mpc_format_is_low(now) ? MPC_FMT_f32 : out->low_format;
     out->blocker = MPC_NONE;
     if (is_forbidden(w, deciding, out)) {
-        *price = HUGE_VAL;
+        out->f32 = mpc_format_is_low(now) ? HUGE_VAL : 0;
+        out->low = mpc_format_is_low(now) ? 0 : HUGE_VAL;
         return;
     }
     mpc_value_id v = mpc_result(&w->p->g->nodes[id], 0);
@@ -158,18 +158,19 @@ static void find_blocker(weigher *w, mpc_node_id id, uint32_t deciding, mpc_choi
 
 /* --- one decision --- */
 
+static double price_with(weigher *w, mpc_node_id id, uint32_t deciding, mpc_format f) {
+    mpc_terms t = terms_of(w, id, deciding);
+    set_format(w, id, deciding, f);
+    return mpc_price_terms(&w->pricing, &t);
+}
+
 static mpc_choice weigh(weigher *w, mpc_node_id id) {
-    uint32_t result = mpc_result_variable(w->l, id), deciding = mpc_deciding_variable(w->l, id);
+    uint32_t deciding = mpc_deciding_variable(w->l, id);
+    mpc_format now = mpc_label_of(w->l, deciding);
     mpc_choice out = {.present = true, .low_format = low_of(w, deciding)};
-    mpc_terms t = terms_of(w, id, result);
-    mpc_format stored = mpc_label_of(w->l, result), operand = w->p->decisions[id].operand;
-    set_formats(w, id, result, MPC_FMT_f32);
-    out.f32 = mpc_price_terms(&w->pricing, &t);
-    set_formats(w, id, result, out.low_format);
-    out.low = mpc_price_terms(&w->pricing, &t);
-    set_formats(w, id, result, stored);
-    w->p->decisions[id].operand = operand;
-    mpc_price_terms(&w->pricing, &t);
+    out.f32 = price_with(w, id, deciding, MPC_FMT_f32);
+    out.low = price_with(w, id, deciding, out.low_format);
+    price_with(w, id, deciding, now); /* as it was, for those that are weighed next */
     double least = fmin(out.f32, out.low);
     out.f32 -= least;
     out.low -= least;

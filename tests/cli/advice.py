@@ -54,7 +54,8 @@ def check_page(f, model, p, *options):
     told = (model, options, p["value"], p)
     check(p["rule"] is None or re.fullmatch(r"N\d\d", p["rule"]) or p["rule"] in KINDS, *told)
     check(p["blocked_by"] in ("user", "rule", "value", "price"), *told)
-    check((p["blocked_by"] == "user") == (p.get("word") is not None) == bool(re.match("user: |prec: |policy ", p["why"])), *told)
+    worded = re.match("user: |prec: |policy |precision ", p["why"]) is not None and p["price"] is not None
+    check((p["blocked_by"] == "user") == (p.get("word") is not None) == worded, *told)
     check(p["blocked_by"] != "rule" or p["rule"], *told)
     check((p["price"] is None) == (p.get("price_of") is None), *told)
     if "list" not in options and p["price"] is not None and p["blocked_by"] != "user":
@@ -164,12 +165,14 @@ with Folder() as f:
         check(not rule or (decision(p) == "f32" and p["blocked_by"] == "rule" and (p.get("breaks") or {}).get("rule") == "N44"), options, p)
         check_page(f, "positions.mpg", p, *options)
         check_text(f, "positions.mpg", p, *options)
+    p = page(f, "positions.mpg", "posproj", "--cost-target", "h200", "--formats", "f16,bf16")
+    check(decision(p) == "f16" and "can't be bf16 (N44)" in p["why"], p)
     p = page(f, "positions.mpg", "a", "--cost-target", "h200")
     check(p["blocked_by"] == "price" and p["price"] > 1e-6, p)
     check_page(f, "positions.mpg", p, "--cost-target", "h200")
 
     mincut, gpu, both, listed = (), ("--cost-target", "h200"), ("--formats", "f16,bf16", "--cost-target", "h200"), ("--solver", "list")
-    for name, ways in (("digits", (mincut, listed)), ("mlp", (mincut, gpu, both)), ("gpt", (mincut, gpu)), ("moe", (mincut, gpu, listed)), ("resnet", (mincut,))):
+    for name, ways in (("linear", (mincut,)), ("digits", (mincut, listed)), ("mlp", (mincut, gpu, both)), ("gpt", (mincut, gpu)), ("moe", (mincut, gpu, listed)), ("resnet", (mincut,))):
         shutil.copy(os.path.join(EXAMPLES, name + ".mpg"), f.at(name + ".mpg"))
         for options in ways:
             draw(f, name + ".mpg", *options)
