@@ -25,13 +25,23 @@ static mpc_value_id field_input(fe_elab *e, const fe_ast *at, const fe_field *f)
     fe_set_place(e, at->span);
     const char *name = direct ? e->mapping->text : fe_format(e, "%s.field", e->mapping->text);
     mpc_builder_set_name(e->b, name);
-    mpc_attr_arg attrs[] = {MPC_A_STR("source", f->source), MPC_A_STR("model", f->input)};
+    mpc_attr_arg attrs[] = {MPC_A_STR("source", f->source), MPC_A_STR("model", f->inputs)};
     return mpc_build_input(e->b, name, f->type, attrs, 2);
+}
+
+/* One field may go into several inputs. */
+static void add_input(fe_elab *e, fe_field *f, const char *input) {
+    for (const char *at = f->inputs; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        if (length == strlen(input) && memcmp(at, input, length) == 0) return;
+        at += length + (at[length] == ',');
+    }
+    f->inputs = fe_format(e, "%s,%s", f->inputs, input);
 }
 
 fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32_t rank, const int64_t *dims) {
     if (!fe_want_builder(e, at)) return FE_POISONED;
-    fe_field f = {.source = source, .input = e->mapping->text, .span = at->span};
+    fe_field f = {.source = source, .input = e->mapping->text, .inputs = e->mapping->text, .span = at->span};
     f.type = mpc_type_make(e->ctx, e->mapping_format, rank, dims);
     if (!f.type) {
         fe_error(e->d, "E203", at->span, "this field would be too large");
@@ -45,7 +55,7 @@ fe_value fe_field_value(fe_elab *e, const fe_ast *at, const char *source, uint32
         f.id = field_input(e, at, &f);
         if (f.id == MPC_NONE) e->failed = true;
         if (e->failed || !mpc_array_push(&e->fields, f)) return fe_no_memory_value(e);
-    }
+    } else add_input(e, &e->fields.data[index], f.input);
     fe_value v = fe_tensor_value(e, e->fields.data[index].id, at->span);
     fe_tensor *t = v.kind == FE_TENSOR ? fe_tensor_copy(e, v.t) : NULL;
     if (!t) return FE_POISONED;
@@ -309,7 +319,7 @@ static fe_value eval_mapping(fe_elab *e, const fe_ast *parm, const fe_ast *entry
 }
 
 static fe_value plain_input(fe_elab *e, const fe_ast *parm, mpc_type_id type) {
-    fe_field f = {.source = "", .input = parm->text, .span = parm->span, .type = type};
+    fe_field f = {.source = "", .input = parm->text, .inputs = parm->text, .span = parm->span, .type = type};
     mpc_attr_arg attrs[] = {MPC_A_STR("model", parm->text)};
     fe_set_place(e, parm->span);
     mpc_builder_set_name(e->b, parm->text);

@@ -31,7 +31,7 @@ static mpc_value_id copy_input(fe_elab *e, mpc_builder *b, const mpc_graph *g, c
     mpc_attr_arg attrs[5];
     uint32_t n = 0;
     if (*f->source) attrs[n++] = MPC_A_STR("source", f->source);
-    attrs[n++] = MPC_A_STR("model", f->input);
+    attrs[n++] = MPC_A_STR("model", f->inputs);
     if (f->ranged) {
         attrs[n++] = MPC_A_INT("lo", f->lo);
         attrs[n++] = MPC_A_INT("hi", f->hi);

@@ -52,6 +52,7 @@ typedef struct fe_param {
 
 typedef struct fe_field { /* a graph input */
     const char *source, *input;
+    const char *inputs; /* of the model, all that are made from it: "x,z" */
     mpc_value_id id;
     mpc_type_id type;
     mpc_span span;
@@ -65,7 +66,10 @@ typedef struct fe_loss {
     const char *name;
     fe_value mean, count;
     double weight;
-    uint32_t group; /* from 1, in the order of the file; 0: the loss doesn't say what it trains */
+    mpc_value_id mask; /* as large as the elements; MPC_NONE: all count */
+    uint32_t rank;     /* of the elements; 0: it is one number */
+    uint32_t group;    /* from 1, in the order of the file; 0: the loss doesn't say what it trains */
+    uint32_t share;    /* losses of a group that always count alike have the same one; from 1 */
 } fe_loss;
 
 typedef struct fe_claim { /* one selector of a loss's `trains` */
@@ -292,6 +296,8 @@ void fe_run_loss(fe_elab *e, const fe_ast *at);
 void fe_run_metric(fe_elab *e, const fe_ast *at);
 void fe_run_output(fe_elab *e, const fe_ast *at);
 void fe_finish_losses(fe_elab *e);
+/* Fills `share` of all losses. */
+void fe_share_losses(fe_elab *e);
 
 /* --- elab_trains.c --- */
 /* Reads the model's `trains`, which stand in its text, so that parameters know their group when they are made. */

@@ -75,8 +75,8 @@ typedef struct mpc_attr_spec {
 } mpc_attr_spec;
 
 /* Attributes of graph inputs, same notation as in ops.def. source: the data field ("columns[0:64]", "window", "next(window)");
- * lo, hi: half-open range that integer values must lie in (E201 when they don't); model: the model input it feeds;
- * loc_*: none. */
+ * lo, hi: half-open range that integer values must lie in (E201 when they don't); model: the model's inputs that are
+ * made from it, "x" or "x,z"; where: what asks for the range. */
 #define MPC_INPUT_ATTRS "source:str= model:str= lo:int=0 hi:int=0 where:str="
 
 struct mpc_op;

@@ -55,6 +55,16 @@ static void set_formats(mpc_plan *p, mpc_node_id id, mpc_format result) {
     }
 }
 
+/* Whoever decides: what is held is f32. */
+static mpc_decision keep_held(mpc_plan *p, mpc_node_id id, mpc_decision d) {
+    bool low_operand = mpc_format_is_low(d.operand), low_result = mpc_format_is_low(d.result);
+    if (p->fixed.held[id] == 0 || (!low_operand && !low_result)) return d;
+    if (low_operand) d.operand = MPC_FMT_f32;
+    if (low_result) d.result = MPC_FMT_f32;
+    p->why[id] = p->fixed.held[id];
+    return d;
+}
+
 void mpc_plan_decide(mpc_plan *p, mpc_node_id id, mpc_decision decision, const char *why, ...) {
     char text[256];
     va_list args;
@@ -62,7 +72,7 @@ void mpc_plan_decide(mpc_plan *p, mpc_node_id id, mpc_decision decision, const c
     vsnprintf(text, sizeof text, why, args);
     va_end(args);
     p->why[id] = mpc_intern(p->g->ctx, text);
-    p->decisions[id] = mpc_range_keep(p, id, decision);
+    p->decisions[id] = mpc_range_keep(p, id, keep_held(p, id, decision));
     set_formats(p, id, p->decisions[id].result);
 }
 

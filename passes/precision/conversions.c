@@ -27,6 +27,7 @@ mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_
                wanted = decision_at(g, id).operand;
     if (!mpc_format_is_float(typed)) return typed;
     if (op->cls == MPC_CLASS_NONE || fixed->operand[n->operand_begin + i]) return typed;
+    if (fixed->held[id] != 0) wanted = MPC_FMT_f32;
     if (wanted == MPC_FMT_none) return now;
     if (op->cls == MPC_CLASS_LOW || op->kind == MPC_KIND_VIEW) return wanted;
     if (op->kind == MPC_KIND_EWISE && is_const(g, v)) return now;

@@ -1,6 +1,7 @@
 /* Asks the shape rules which formats are not up to a decision: every float operand is offered as bf16, an operand that
  * the rule refuses is fixed, and a result that stays f32 all the same is fixed too. So no table of "f32 statistics" has
- * to be kept in step with the ops, and a plugin's op is covered by its own rule. */
+ * to be kept in step with the ops, and a plugin's op is covered by its own rule. What a step computes beside the model is
+ * fixed as well, by its place in the graph (step_arithmetic.c). */
 #include "ir/infer.h"
 #include "passes/precision/precision.h"
 
@@ -62,9 +63,10 @@ static void analyze_node(const mpc_graph *g, mpc_node_id id, mpc_fixed *fixed) {
 }
 
 mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena) {
-    mpc_fixed fixed = {mpc_arena_alloc(arena, g->operand_total + 1), mpc_arena_alloc(arena, g->value_count + 1)};
+    mpc_fixed fixed = {.operand = mpc_arena_alloc(arena, g->operand_total + 1),
+                       .result = mpc_arena_alloc(arena, g->value_count + 1)};
     if (fixed.operand == NULL || fixed.result == NULL) return (mpc_fixed){0};
     for (uint32_t i = 0; i < g->input_count; i++) fixed.result[g->inputs[i].value] = true;
     for (mpc_node_id i = 0; i < g->node_count; i++) analyze_node(g, i, &fixed);
-    return fixed;
+    return mpc_fixed_hold(g, &fixed, arena) ? fixed : (mpc_fixed){0};
 }

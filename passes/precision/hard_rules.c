@@ -119,9 +119,21 @@ static void add_pinned(checker *c, mpc_node_id id, mpc_value_id v, const char *r
     else add(c, id, rule, NULL);
 }
 
+/* What is held stays f32 even if the decision says otherwise (mpc_format_read); a plan that says so breaks the rule all the same. */
+static void check_held(checker *c, mpc_node_id id) {
+    mpc_decision d = c->g->decisions[id];
+    mpc_sym held = c->plan.fixed.held[id];
+    char rule[MPC_RULE_SIZE];
+    if (held == 0 || (!mpc_format_is_low(d.operand) && !mpc_format_is_low(d.result))) return;
+    bool cited = mpc_find_rule(mpc_sym_text(c->g->ctx, held), rule);
+    add(c, id, cited ? mpc_sym_text(c->g->ctx, mpc_intern(c->g->ctx, rule)) : "",
+        "is no part of the model but of the step, and decided low");
+}
+
 static void check_node(checker *c, mpc_node_id id) {
     const mpc_node *n = &c->g->nodes[id];
     const mpc_labels *l = &c->labels;
+    check_held(c, id);
     if (!mpc_is_assigned(c->g, id) || c->plan.given[id]) return;
     for (uint32_t i = 0; i < n->result_count; i++) {
         mpc_value_id v = mpc_result(n, i);

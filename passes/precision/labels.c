@@ -91,6 +91,11 @@ static void rule_given(mpc_labels *l, mpc_node_id id) {
         l->of_node[id] = add_variable(l, id, d->operand, "given");
 }
 
+static void rule_held(mpc_labels *l, mpc_node_id id) {
+    give_results(l, id, MPC_NONE);
+    if (mpc_node_op(l->plan->g, id)->cls == MPC_CLASS_LOW) l->of_node[id] = add_variable(l, id, MPC_FMT_f32, "held");
+}
+
 static void rule_low(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     const mpc_node *n = &p->g->nodes[id];
@@ -207,6 +212,7 @@ static void rule_of(mpc_labels *l, mpc_node_id id) {
     const mpc_plan *p = l->plan;
     if (!mpc_is_assigned(p->g, id)) give_results(l, id, MPC_NONE);
     else if (p->given[id]) rule_given(l, id);
+    else if (p->fixed.held[id] != 0) rule_held(l, id);
     else
         switch (mpc_node_op(p->g, id)->cls) {
         case MPC_CLASS_LOW: rule_low(l, id); break;

@@ -9,9 +9,13 @@
  * accepts nothing else: biases, statistics, gamma, masters, losses. Also everything that isn't a float. */
 typedef struct mpc_fixed {
     bool *operand, *result;
+    mpc_sym *held; /* by node: why it reads no operand low and stores its results as typed, whoever decides; 0: it isn't held. What a step
+                    * computes beside the model (step_arithmetic.c): data mapping, losses' scalars, loss scale, update */
 } mpc_fixed;
 /* In `arena`; NULL fields when out of memory. */
 mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena);
+/* Fills `held`, and `result` where that follows; false when out of memory. For mpc_fixed_formats. */
+bool mpc_fixed_hold(const mpc_graph *g, mpc_fixed *fixed, mpc_arena *arena);
 /* What a graph with decisions stores a value in, and what operand `i` of a node is converted to before it is read, if it isn't that. */
 mpc_format mpc_format_stored(const mpc_graph *g, const mpc_fixed *fixed, mpc_value_id v);
 mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_id id, uint32_t i);

@@ -19,7 +19,8 @@ static void mark_losses(const mpc_baseline *b, bool *loss) {
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
         bool float_result = mpc_format_is_float(mpc_value_format(g, mpc_result(n, 0)));
-        loss[id] = mpc_is_assigned(g, id) && float_result && b->p->fixed.result[mpc_result(n, 0)];
+        loss[id] = mpc_is_assigned(g, id) && float_result && b->p->fixed.result[mpc_result(n, 0)] &&
+                   b->p->fixed.held[id] == 0;
         for (uint32_t i = 0; i < n->operand_count && n->origin == 0; i++) {
             mpc_node_id from = g->values[mpc_operand(g, n, i)].producer;
             loss[id] = loss[id] || (from != MPC_NONE && g->nodes[from].origin == 0 && loss[from] &&
