@@ -1,5 +1,6 @@
 /* What differs between two graphs or assignments. Both become tables by name first, so that the order of nodes, line
- * numbers and reasons don't matter; a value that only moved is equal. Group numbers and places are left out: they
+ * numbers and reasons don't matter; a value that only moved is equal. Constants that nobody named are paired by what
+ * they are. Group numbers and places are left out: they
  * follow from the rest. */
 #include "driver/ir_diff.h"
 
@@ -51,10 +52,45 @@ static bool put_attrs(const mpc_graph *g, uint32_t begin, uint32_t count, json_t
     return ok;
 }
 
+/* "const", "const_12", "d.h.const:2": numbered as they come, so two graphs have the same name for different constants. */
+static bool is_numbered_const(const char *name) {
+    const char *dot = strrchr(name, '.'), *at = dot ? dot + 1 : name;
+    if (strncmp(at, "const", strlen("const")) != 0) return false;
+    at += strlen("const");
+    if (*at == '_') at += 1 + strspn(at + 1, "0123456789");
+    if (*at == ':') at += 1 + strspn(at + 1, "0123456789");
+    return *at == '\0';
+}
+
+/* What a value goes by here: its name, a constant that nobody named by what it is: "const 0.5 f32[]", which no name can be, for its blanks. */
+static void append_label(const mpc_graph *g, mpc_value_id v, mpc_str *out) {
+    const mpc_node *n = mpc_producer(g, v);
+    const char *name = mpc_value_name(g, v);
+    if (!n || n->op != MPC_OP_const || !is_numbered_const(name)) {
+        mpc_str_append(out, name);
+        return;
+    }
+    mpc_str_append(out, "const ");
+    mpc_str_append_double(out, mpc_attr_float(g, n, "value"));
+    mpc_str_append(out, " ");
+    mpc_type_print(mpc_value_type(g, v), out);
+}
+
+/* Under its label; equal constants share a line. */
+static bool set_line(json_t *side, const mpc_graph *g, mpc_value_id v, json_t *line) {
+    mpc_str label = {0};
+    append_label(g, v, &label);
+    bool ok = json_object_set_new(side, mpc_str_cstr(&label), line) == 0 && !label.failed;
+    mpc_str_free(&label);
+    return ok;
+}
+
 static bool put_operands(const mpc_graph *g, const mpc_node *n, json_t *line) {
     mpc_str text = {0};
-    for (uint32_t k = 0; k < n->operand_count; k++)
-        mpc_str_printf(&text, "%s%s", k ? ", " : "", mpc_value_name(g, mpc_operand(g, n, k)));
+    for (uint32_t k = 0; k < n->operand_count; k++) {
+        if (k) mpc_str_append(&text, ", ");
+        append_label(g, mpc_operand(g, n, k), &text);
+    }
     bool ok = put(line, "operands", &text);
     mpc_str_free(&text);
     return ok;
@@ -87,7 +123,7 @@ static bool add_node(const mpc_graph *g, mpc_node_id id, json_t *side) {
     bool ok = line && put_operands(g, n, line) && put_attrs(g, n->attr_begin, n->attr_count, line) &&
               put_types(g, n->result_begin, n->result_count, line) &&
               (!g->decisions || !g->decisions[id].present || put_decision(&g->decisions[id], line));
-    return json_object_set_new(side, mpc_value_name(g, n->result_begin), line) == 0 && ok;
+    return set_line(side, g, n->result_begin, line) && ok;
 }
 
 static bool add_input(const mpc_graph *g, const mpc_input *in, json_t *side) {
@@ -98,12 +134,14 @@ static bool add_input(const mpc_graph *g, const mpc_input *in, json_t *side) {
 
 /* Outputs and nexts are lines too; their names can't meet a value's, which have no blanks before them. */
 static bool add_end(const mpc_graph *g, const char *kind, const char *name, mpc_value_id value, json_t *side) {
-    mpc_str key = {0};
+    mpc_str key = {0}, label = {0};
     mpc_str_printf(&key, "%s %s", kind, name);
-    json_t *line = json_pack("{s:s, s:s}", "op", kind, "operands", mpc_value_name(g, value));
-    bool ok = !key.failed && line;
+    append_label(g, value, &label);
+    json_t *line = json_pack("{s:s, s:s}", "op", kind, "operands", mpc_str_cstr(&label));
+    bool ok = !key.failed && !label.failed && line;
     ok = json_object_set_new(side, mpc_str_cstr(&key), line) == 0 && ok;
     mpc_str_free(&key);
+    mpc_str_free(&label);
     return ok;
 }
 

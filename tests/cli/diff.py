@@ -57,6 +57,18 @@ with Folder(LOW) as f:
     check(names(d["removed"]) == {"b"} and names(d["added"]) == {"e"} and names(d["changed"]) == {"c"}, d)
     check(d["changed"][0]["was"] == {"operands": "a, b"} and d["changed"][0]["now"] == {"operands": "e, a"}, d)
     check("cost" not in d, d)
+
+    # numbered constants are paired by what they are: another one before them moves no numbers and changes nothing else
+    one = "mpir 1\ngraph @g(%x: f32[4]) {\n  %const = const() {value=2.0} : f32[]\n  %b = mul(%x, %const) : f32[4]\n  return(\"y\": %b)\n}\n"
+    two = one.replace("%const", "%const_1").replace("  %const_1 = ", "  %const = const() {value=0.5} : f32[]\n  %a = add(%x, %const) : f32[4]\n  %const_1 = ", 1)
+    f.put("one.mpir", one)
+    f.put("two.mpir", two.replace('"y": %b', '"y": %b, "z": %a'))
+    f.put("three.mpir", one.replace("2.0", "3.0"))
+    d = diff("one.mpir", "two.mpir")
+    check(names(d["added"]) == {"const 0.5 f32[]", "a", "output z"} and not d["changed"] and not d["removed"], d)
+    d = diff("one.mpir", "three.mpir")
+    check(names(d["added"]) == {"const 3.0 f32[]"} and names(d["removed"]) == {"const 2.0 f32[]"}, d)
+    check({c["value"]: c["now"] for c in d["changed"]} == {"b": {"operands": "x, const 3.0 f32[]"}}, d)
     decided = f.mpc("opt", "a.mpir", "--passes", "autocast{format=bf16 solver=list}").out
     f.put("decided.mpir", decided)
     d = diff("a.mpir", "decided.mpir")
