@@ -67,7 +67,8 @@ static void own_passes(const mpc_session *s, mpc_phase phase, mpc_stage stage, m
     }
     const char *agree = mpc_model_agreements(s->model);
     mpc_str_printf(out, "autocast{format=%s solver=%s", t->precision, s->loss_budget > 0 ? "mincut" : t->solver);
-    if (strcmp(t->also, "none") != 0) mpc_str_printf(out, " also=%s", t->also);
+    const char *second = mpc_train_second_format(t->precision, t->also);
+    if (second) mpc_str_printf(out, " also=%s", second);
     if (agree && *agree && phase != MPC_PHASE_MEASURE) mpc_str_printf(out, " agree=\"%s\"", agree);
     mpc_str_append(out, "}");
     if (stage == MPC_STAGE_DECIDED) return;

@@ -53,6 +53,15 @@ static uint32_t read_model_file(mpc_session *s) {
     return file;
 }
 
+/* `replaced`: the target lacks what was asked for, and the second format has come in its place. */
+static bool refuse_one_format_twice(const mpc_session *s, bool replaced) {
+    const mpc_train_config *t = s->train;
+    if (replaced || strcmp(t->precision, t->also) != 0) return true;
+    mpc_error_help(s->sink, "E105", NULL, "leave `also` out (--set also=none), or name the other low format",
+                   "`also = %s` is the precision already: a second low format must be another one", t->also);
+    return false;
+}
+
 bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     *s = (mpc_session){.cli = cli,
                        .sink = &cli->sink,
@@ -90,7 +99,7 @@ bool mpc_session_open(mpc_session *s, mpc_cli *cli) {
     }
     mpc_compare_used_files(s);
     s->train = mpc_model_train(s->model);
-    return mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
+    return refuse_one_format_twice(s, again) && mpc_session_load_observed(s) && mpc_loss_budget_recall(s);
 }
 
 mpc_session mpc_session_beside(const mpc_session *s, const mpc_train_config *config, mpc_assignment *assignment) {

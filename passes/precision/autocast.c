@@ -297,7 +297,9 @@ static mpc_status read_also(const char *also, const mpc_context *ctx, autocast_o
     if (*also == '\0' || strcmp(also, "none") == 0) out->also = MPC_FMT_none;
     else if (!mpc_format_is_low(out->also))
         return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `also` must be bf16 or f16, it is `%s`", also);
-    bool used = out->also != MPC_FMT_none && out->also != out->low && mpc_format_is_low(out->low);
+    else if (out->also == out->low)
+        return mpc_error(mpc_context_sink(ctx), "E105", "autocast: `also = %s` is the format already: leave it out, or name the other one", also);
+    bool used = out->also != MPC_FMT_none && mpc_format_is_low(out->low);
     if (!used || out->solver->takes_also) return MPC_OK;
     return mpc_error(mpc_context_sink(ctx), "E105",
                      "autocast: solver `%s` decides between f32 and one low format; with %s also it takes mincut",

@@ -45,7 +45,7 @@ def each_value_has_what_it_can():
         f.put("m.mpg", MODEL)
         rows, err = explained(f, *THREE)
         check(rows["of_whole"]["reads"] == "f16" and rows["of_large"]["reads"] == "bf16", rows["of_whole"], rows["of_large"])
-        check("can't be bf16 (N45)" in rows["of_whole"]["why"] and "can't be f16 (N45)" in rows["of_large"]["why"], rows["of_whole"]["why"])
+        check("can't be bf16 (N44)" in rows["of_whole"]["why"] and "can't be f16 (N45)" in rows["of_large"]["why"], rows["of_whole"]["why"])
         said = re.search(r"f32, f16 and bf16: (\S+) us a step by the model, lower bound (\S+) us: (.*)", err)
         check(said and float(said[2]) <= float(said[1]) * 1.001, err)
         # with one of them alone, one of the two products is f32
@@ -134,9 +134,14 @@ def what_does_not_go_together():
         for words in ("f16", "f16,", ",bf16", "f16,bf16,f32"):
             check("two formats" in f.mpc("explain", "m.mpg", "--formats", words, status=2).err, words)
         check("E303" in f.mpc("explain", "m.mpg", "--formats", "f16,f8", status=1).err)
-        # the same twice, or with f32: one low format, or none
-        for words in (("--formats", "bf16,bf16"), ("--precision", "f32", "--set", "also=bf16")):
-            check("W156" not in f.mpc("explain", "m.mpg", *words, *GPU).err, words)
+        # the same twice is a mistake, wherever it comes from; with f32 there is no low format
+        for words in (("--formats", "bf16,bf16"), ("--precision", "f16", "--set", "also=f16")):
+            r = f.mpc("explain", "m.mpg", *words, *GPU, status=1)
+            check("error[E105]: `also = " in r.err and "is the precision already" in r.err and "--set also=none" in r.err, r.err)
+        f.put("g.mpir", "mpir 1\ngraph @g(%x: f32[4]) {\n  %a = relu(%x) : f32[4]\n  return(\"y\": %a)\n}\n")
+        r = f.mpc("opt", "g.mpir", "--passes", "autocast{format=bf16 also=bf16 solver=mincut}", status=1)
+        check("error[E105]: autocast: `also = bf16` is the format already" in r.err, r.err)
+        check("W156" not in f.mpc("explain", "m.mpg", "--precision", "f32", "--set", "also=bf16", *GPU).err)
         r = f.mpc("train", "m.mpg", "--precision", "f32", "--set", "also=f16", "--steps", "1", "--out", "wide")
         check(" f32 on " in r.err and not any("scale" in e for e in f.log("wide")), r.err)
         # in the file
