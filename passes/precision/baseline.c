@@ -1,6 +1,6 @@
-/* What solvers that stand for other systems share. The lists of those systems know ops, not training steps, so what
- * lies behind the gradients is settled here, f32, for all of them; a format that our ops' types fix stays, and the
- * reason says what the other system would have done. */
+/* What solvers that stand for other systems share. The lists of those systems know ops, not training steps, so what the
+ * plan holds in f32 isn't shown to them; a format that our ops' types fix stays, and the reason says what the other
+ * system would have done. */
 #include "passes/precision/baseline.h"
 
 #include <stdio.h>
@@ -18,17 +18,6 @@ static mpc_node_id *nodes_by_name(const mpc_graph *g, mpc_arena *arena, mpc_sym 
     return by_name;
 }
 
-/* A forward node reads no gradient; so what has no origin and reads one, or reads such a node, belongs to the update.
- */
-static bool reads_gradients(const mpc_baseline *b, const mpc_node *n) {
-    const mpc_graph *g = b->p->g;
-    for (uint32_t i = 0; i < n->operand_count; i++) {
-        mpc_node_id id = g->values[mpc_operand(g, n, i)].producer;
-        if (id != MPC_NONE && (g->nodes[id].origin != 0 || b->update[id])) return true;
-    }
-    return false;
-}
-
 bool mpc_baseline_init(mpc_baseline *b, mpc_plan *p, mpc_system system) {
     const mpc_graph *g = p->g;
     uint32_t ops = mpc_op_count(g->ctx);
@@ -38,9 +27,8 @@ bool mpc_baseline_init(mpc_baseline *b, mpc_plan *p, mpc_system system) {
     *b = (mpc_baseline){.p = p,
                         .system = system,
                         .listed = mpc_arena_alloc(p->arena, (ops + 1) * sizeof *b->listed),
-                        .forward = mpc_arena_alloc(p->arena, nodes * sizeof *b->forward),
-                        .update = mpc_arena_alloc(p->arena, nodes)};
-    if (by_name == NULL || b->listed == NULL || b->forward == NULL || b->update == NULL) {
+                        .forward = mpc_arena_alloc(p->arena, nodes * sizeof *b->forward)};
+    if (by_name == NULL || b->listed == NULL || b->forward == NULL) {
         mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
         return false;
     }
@@ -48,7 +36,6 @@ bool mpc_baseline_init(mpc_baseline *b, mpc_plan *p, mpc_system system) {
     for (mpc_node_id id = 0; id < g->node_count; id++) {
         const mpc_node *n = &g->nodes[id];
         b->forward[id] = n->origin != 0 && n->origin <= last ? by_name[n->origin] : MPC_NONE;
-        b->update[id] = n->origin == 0 && reads_gradients(b, n);
     }
     return true;
 }
@@ -75,9 +62,10 @@ bool mpc_baseline_settle(const mpc_baseline *b, mpc_node_id id) {
         mpc_baseline_decide(b, id, MPC_FMT_none, mpc_attr_format(g, n, "to"), "a cast as written");
         return true;
     }
-    if (!b->update[id] && n->op != MPC_OP_unscale) return false;
-    mpc_baseline_decide(b, id, mpc_node_op(g, id)->kind == MPC_KIND_VIEW ? MPC_FMT_f32 : MPC_FMT_none, MPC_FMT_f32,
-                        "behind the gradients: f32");
+    mpc_sym held = b->p->fixed.held[id];
+    if (held == 0) return false;
+    bool exact = mpc_node_op(g, id)->kind == MPC_KIND_VIEW || mpc_node_op(g, id)->cls == MPC_CLASS_LOW;
+    mpc_baseline_decide(b, id, exact ? MPC_FMT_f32 : MPC_FMT_none, MPC_FMT_f32, mpc_sym_text(g->ctx, held));
     return true;
 }
 

@@ -14,7 +14,6 @@ typedef struct mpc_baseline {
     mpc_system system;
     mpc_listed *listed;   /* by op id */
     mpc_node_id *forward; /* by node: the forward node that its origin names; MPC_NONE: it is forward itself */
-    bool *update;         /* by node: behind the gradients: accumulation, clipping, update */
 } mpc_baseline;
 
 /* In the plan's arena; false when out of memory (diagnostic sent). */
@@ -22,7 +21,7 @@ bool mpc_baseline_init(mpc_baseline *b, mpc_plan *p, mpc_system system);
 mpc_listed mpc_baseline_listed(const mpc_baseline *b, mpc_node_id id);
 /* Results whose type is fixed keep it; says so in the reason when `result` is low. */
 void mpc_baseline_decide(const mpc_baseline *b, mpc_node_id id, mpc_format operand, mpc_format result, const char *why);
-/* Decides what no list is about: the user's casts, unscaling and the update. false: it is the lists' turn. */
+/* Decides what no list is about: the user's casts, and what the plan holds. false: it is the lists' turn. */
 bool mpc_baseline_settle(const mpc_baseline *b, mpc_node_id id);
 /* The widest format of the tensors that a node reads, as planned: scalars and constants count only if `scalars`, or if there is
  * nothing else. */

@@ -18,9 +18,9 @@ typedef bool (*may_enter)(const painting *p, mpc_node_id id);
 
 static mpc_listed listed(const painting *p, mpc_node_id id) { return mpc_baseline_listed(p->b, id); }
 
-/* The lists are about float ops that aren't behind the gradients. */
+/* The lists are about the model's float ops. */
 static bool takes_part(const painting *p, mpc_node_id id) {
-    return mpc_is_assigned(p->b->p->g, id) && !p->b->update[id] && p->b->p->g->nodes[id].op != MPC_OP_unscale;
+    return mpc_is_assigned(p->b->p->g, id) && p->b->p->fixed.held[id] == 0;
 }
 
 static bool is_clear(const painting *p, mpc_node_id id) {
