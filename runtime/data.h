@@ -33,7 +33,8 @@ typedef struct mpc_field_filter { /* whether a mapping mentions a field */
     bool (*uses)(const void *user, const char *name);
     const void *user;
 } mpc_field_filter;
-/* The arrays of an archive, each a field. Those that `filter` lets through must have one number of rows (NULL: all). */
+/* The arrays of an archive, each a field. Those that `filter` lets through must have one number of rows (NULL: all); of
+ * the others nothing but the name is read. */
 mpc_dataset *mpc_dataset_open_npz(const char *path, const mpc_field_filter *filter, bool keep_nonfinite, const mpc_sink *sink);
 /* Fields `images` and `labels` from a file each; NULL leaves one out. */
 mpc_dataset *mpc_dataset_open_idx(const char *images, const char *labels, bool keep_nonfinite, const mpc_sink *sink);

@@ -94,8 +94,25 @@ static mpc_status read_small(const mpc_dataset *d, mpc_array *a) {
     return MPC_FAILED;
 }
 
-mpc_status mpc_array_prepare(const mpc_dataset *d, mpc_array *a) {
-    if (a->memory || a->fd >= 0) return MPC_OK;
+/* The place of element `i`, counted row by row, in an array that is stored column by column. */
+static uint64_t place_by_columns(const mpc_array *a, uint64_t i) {
+    uint64_t place = 0;
+    for (uint32_t k = a->rank; k-- > 0; i /= (uint64_t)a->dims[k])
+        place = place * (uint64_t)a->dims[k] + i % (uint64_t)a->dims[k];
+    return place;
+}
+
+static mpc_status turn_around(const mpc_dataset *d, mpc_array *a) {
+    size_t size = a->element.size;
+    unsigned char *rows = mpc_alloc((size_t)a->bytes);
+    if (!rows) return mpc_data_no_memory(d);
+    for (uint64_t i = 0; i < a->bytes / size; i++) memcpy(rows + i * size, a->memory + place_by_columns(a, i) * size, size);
+    mpc_free(a->memory);
+    a->memory = rows;
+    return MPC_OK;
+}
+
+static mpc_status open_array(const mpc_dataset *d, mpc_array *a) {
     if (a->member >= 0) return mpc_npz_inflate(d, a);
     uint64_t size = 0;
     a->fd = mpc_data_open_regular(a->path, &d->sink, &size);
@@ -109,6 +126,12 @@ mpc_status mpc_array_prepare(const mpc_dataset *d, mpc_array *a) {
     close(a->fd);
     a->fd = -1;
     return status;
+}
+
+mpc_status mpc_array_prepare(const mpc_dataset *d, mpc_array *a) {
+    if (a->memory || a->fd >= 0) return MPC_OK;
+    mpc_status status = open_array(d, a);
+    return status == MPC_OK && a->columns_first ? turn_around(d, a) : status;
 }
 
 mpc_status mpc_array_read(const mpc_dataset *d, const mpc_array *a, int64_t first, int64_t count, void *out) {

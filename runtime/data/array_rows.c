@@ -26,7 +26,7 @@ static void print_place(const row_check *c, const char *value, char *out, size_t
     else n = snprintf(out, size, "%s, row %" PRId64, a->shown, c->row);
     if (!c->d->root->is_sequence && a->rank > 1 && n > 0 && (size_t)n < size)
         n += snprintf(out + n, size - (size_t)n, ", element %" PRId64, c->element);
-    if (a->member < 0 && !c->d->root->is_text && n > 0 && (size_t)n < size)
+    if (a->member < 0 && !a->columns_first && !c->d->root->is_text && n > 0 && (size_t)n < size)
         n += snprintf(out + n, size - (size_t)n, " (byte %" PRIu64 ")", a->offset + (uint64_t)number * a->element.size);
     if (value && n > 0 && (size_t)n < size) snprintf(out + n, size - (size_t)n, ": `%s`", value);
 }

@@ -87,7 +87,7 @@ uint32_t mpc_dataset_array_count(const mpc_dataset *d) { return d->is_sequence ?
 
 mpc_data_array mpc_dataset_array(const mpc_dataset *d, uint32_t index) {
     const mpc_array *a = &d->root->arrays.data[index];
-    mpc_data_array info = {.name = a->name, .rank = a->rank - 1};
+    mpc_data_array info = {.name = a->name, .rank = a->rank ? a->rank - 1 : 0}; /* one that no mapping takes has no shape */
     for (uint32_t i = 1; i < a->rank; i++) info.dims[i - 1] = a->dims[i];
     return info;
 }

@@ -51,6 +51,7 @@ typedef struct mpc_array {
     uint32_t rank;
     int64_t dims[MPC_MAX_RANK]; /* dims[0]: rows */
     uint64_t offset, bytes;     /* of the elements in the file, or in the inflated member */
+    bool columns_first; /* in the file; turned around when it is prepared, which fits into memory then */
     int64_t member;     /* npz: number of the member that is unpacked; -1: the elements lie in the file as they are */
     uint64_t file_size; /* when it was opened */
     unsigned char *memory; /* owned: the elements; NULL: not read, or left in the file */

@@ -1,5 +1,5 @@
 /* NPZ, numpy's archive: a ZIP of NPY files. Large members that are stored as they are, numpy's way unless asked to
- * compress, are read in place like a file; all others are unpacked when a field asks for them. What the directory of
+ * compress, are read in place like a file; all others are unpacked when a field asks for them. Of members that no mapping takes only the name is read: they may hold anything. What the directory of
  * the archive says of sizes is compared with what deflate could make of the bytes before memory is taken. */
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +21,7 @@ enum {
 
 typedef struct npz_reader {
     mpc_dataset *d;
+    const mpc_field_filter *filter; /* NULL: all are read */
     unzFile zip;
     int fd;
     uint64_t size;
@@ -114,6 +115,7 @@ static mpc_status parse_member(npz_reader *r, const char *name, const unz_file_i
     r->a = mpc_dataset_add_array(r->d, field, r->d->path, shown);
     if (!r->a) return MPC_NO_MEMORY;
     r->a->file_size = r->size;
+    if (r->filter && !r->filter->uses(r->filter->user, field)) return MPC_OK;
     if (info->flag & 1) return mpc_error(&r->d->sink, "E219", "%s is encrypted", shown);
     if (info->compression_method == METHOD_STORED) return parse_stored(r, info, number);
     if (info->compression_method == METHOD_DEFLATED) return parse_deflated(r, info, number);
@@ -158,10 +160,22 @@ static void close_archive(npz_reader *r) {
     if (r->fd >= 0) close(r->fd);
 }
 
-static mpc_status load(mpc_dataset *d, const char *path) {
-    npz_reader r = {.d = d, .fd = -1};
+/* Where no mapping takes any, all are read, for the number of rows. */
+static bool takes_none(const mpc_dataset *d, const mpc_field_filter *filter) {
+    for (size_t i = 0; filter && i < d->arrays.count; i++)
+        if (filter->uses(filter->user, d->arrays.data[i].name)) return false;
+    return filter != NULL;
+}
+
+static mpc_status load(mpc_dataset *d, const char *path, const mpc_field_filter *filter) {
+    npz_reader r = {.d = d, .filter = filter, .fd = -1};
     mpc_status status = open_archive(&r, path);
     if (status == MPC_OK) status = parse_members(&r);
+    if (status == MPC_OK && takes_none(d, filter)) {
+        r.filter = NULL;
+        while (d->arrays.count) mpc_array_free_parts(&d->arrays.data[--d->arrays.count]);
+        status = parse_members(&r);
+    }
     close_archive(&r);
     return status;
 }
@@ -204,12 +218,13 @@ mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) {
 
 #else
 
-static mpc_status load(mpc_dataset *d, const char *path) {
+static mpc_status load(mpc_dataset *d, const char *path, const mpc_field_filter *filter) {
+    (void)filter;
     return mpc_error(&d->sink, "E210",
                      "can't read %s: mpc was built without minizip; install libminizip-dev and build again", path);
 }
 
-mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) { return load((mpc_dataset *)(uintptr_t)d, a->path); }
+mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) { return load((mpc_dataset *)(uintptr_t)d, a->path, NULL); }
 
 #endif
 
@@ -231,7 +246,7 @@ static mpc_status settle_rows(mpc_dataset *d, const mpc_field_filter *filter) {
 mpc_dataset *mpc_dataset_open_npz(const char *path, const mpc_field_filter *filter, bool keep_nonfinite,
                                   const mpc_sink *sink) {
     mpc_dataset *d = mpc_dataset_create(path, sink);
-    mpc_status status = d ? load(d, path) : MPC_NO_MEMORY;
+    mpc_status status = d ? load(d, path, filter) : MPC_NO_MEMORY;
     if (d) d->keep_nonfinite = keep_nonfinite;
     if (status == MPC_OK) status = settle_rows(d, filter);
     return mpc_dataset_opened(d, status, path, sink);

@@ -63,6 +63,41 @@ def types_and_orders(f, rng):
                 check(got is not None and np.array_equal(got, x.reshape(7, 6).astype("f4")), kind, order, save.__name__)
 
 
+def other_arrays_may_hold_anything(f, rng):
+    """What no mapping takes is passed over by its name: text, objects, numbers without rows, what is empty, damaged or packed oddly."""
+    x, y = arrays("f4", "<", rng)
+    rest = {"text": np.array(["a", "bc"]), "things": np.array([{"a": 1}, None], dtype=object), "waves": np.ones(3, "c16"), "version": np.array(3),
+            "nothing": np.zeros((0, 4)), "wide": np.ones((2, 3), "f4").T, "when": np.array(["2020-01-01"], "M8[D]"),
+            "records": np.zeros(2, [("a", "f4"), ("b", "i8")]), "axes": np.zeros((1,) * 9), "first": np.float32(1)}
+    for save in (np.savez, np.savez_compressed):
+        f.put("p.npz", archive(save, **rest, x=x, y=y))
+        check(np.array_equal(predicted(f, "p.npz"), x.reshape(7, 6)))
+    with io.BytesIO() as out:
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as z:
+            z.writestr("odd.npy", b"abc")
+        with zipfile.ZipFile(out, "a") as z:
+            z.writestr("short.npy", b"abc")
+            for name, value in (("x.npy", x), ("y.npy", y)):
+                member = io.BytesIO()
+                np.save(member, value)
+                z.writestr(name, member.getvalue())
+        f.put("train.npz", out.getvalue())
+    f.mpc("train", "m.mpg", "--out", "odd")
+    f.put("p.npz", archive(things=rest["things"], x=x.astype("c8")))
+    r = f.mpc("predict", "m.mpg", "--from", "run", "--input", "p.npz", status=1)
+    check("complex numbers are not read" in r.err, r.err)
+
+
+def columns_first(f, rng):
+    """What was transposed is saved column by column; the numbers are the same."""
+    x = np.asfortranarray(arrays("f4", "<", rng)[0])
+    y = rng.integers(0, 3, 7)
+    for save in (np.savez, np.savez_compressed):
+        for kind in ("<f8", ">i2", "u1"):
+            f.put("p.npz", archive(save, x=np.asfortranarray(x.astype(kind)), y=y))
+            check(np.array_equal(predicted(f, "p.npz"), x.reshape(7, 6)), save, kind)
+
+
 def labels_may_be_missing_when_predicting(f, rng):
     x, _ = arrays("f4", "<", rng)
     f.put("p.npz", archive(x=x))
@@ -137,6 +172,8 @@ with Folder(MODEL) as f:
     f.put("train.npz", archive(x=x, y=y))
     f.mpc("train", "m.mpg", "--out", "run")
     types_and_orders(f, rng)
+    other_arrays_may_hold_anything(f, rng)
+    columns_first(f, rng)
     labels_may_be_missing_when_predicting(f, rng)
     damaged_archives(f, rng)
     row_counts_differ(f, rng)
