@@ -72,6 +72,7 @@ int mpc_cmd_lint(mpc_cli *cli) {
     mpc_sink sink = cli->sink;
     cli->sink = (mpc_sink){.emit = drop_told, .user = &sink};
     bool ok = mpc_session_open(&session, cli) && mpc_session_try_facts(&session);
+    session.formats_settled = true; /* f16 is judged as it was asked for, whether it pays or not */
     int status = ok ? lint(&session) : MPC_EXIT_FAILED;
     mpc_session_close(&session);
     cli->sink = sink;

@@ -18,12 +18,13 @@ static void append_formats(const mpc_session *s, mpc_str *out) {
         if (!lacks(s, all[i])) mpc_str_printf(out, "%s%s", out->length ? ", " : "", mpc_format_get(all[i])->name);
 }
 
-/* The format that comes nearest to a wish. auto: bf16, which needs no loss scale. */
+/* The format that comes nearest to a wish. auto: bf16, which needs no loss scale, else f16, where they gain something: who leaves the choice wants
+ * speed, not a format's numbers. */
 static mpc_format nearest(const mpc_session *s, const char *precision) {
-    bool f16 = strcmp(precision, "f16") == 0;
+    bool f16 = strcmp(precision, "f16") == 0, chooses = strcmp(precision, "auto") == 0;
     const mpc_format order[] = {f16 ? MPC_FMT_f16 : MPC_FMT_bf16, f16 ? MPC_FMT_bf16 : MPC_FMT_f16};
     for (int i = 0; i < 2; i++)
-        if (!lacks(s, order[i])) return order[i];
+        if (!lacks(s, order[i]) && (!chooses || mpc_device_gains(s->profile, order[i]))) return order[i];
     return MPC_FMT_f32;
 }
 

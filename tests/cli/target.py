@@ -66,6 +66,10 @@ def auto_takes_what_there_is():
                 r = f.train("--precision", "auto", *words, target=target)
                 check("W162" not in r.err and f", {precision} on " in r.err and f.run_json()["settings"]["precision"] == precision, target, r.err)
             check(("scale" in f.steps()[0]) == (precision == "f16"), target)
+        # a format that multiplies no faster than f32 is not chosen for anybody
+        f.put("slow.profile", PROFILE.replace("NAME", "slow").replace("LACKS", "").replace("2e13", "1e12"))
+        check(", f32 on " in f.train("--precision", "auto", target="slow").err, "slow")
+        check(", bf16 on " in f.train("--precision", "bf16", target="slow").err, "slow")
         f.put("tiny.mpg", WIDE.replace("precision = f32", "precision = auto"))
         check(", f16 on " in f.train().err)
         r = f.mpc("explain", "tiny.mpg", "--cost-target", "./old.profile", "--solver", "list")
