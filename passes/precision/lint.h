@@ -14,7 +14,7 @@ typedef struct mpc_lint_run {
     mpc_uses uses;
     const mpc_observations *seen; /* or NULL */
     mpc_arena *arena;
-    bool *told;   /* by value: a whole number too large for its format, reported where it first came up */
+    bool *told;   /* by value: made of whole numbers too large for a format, which were reported where they came up */
     bool *passed; /* by value: made of an element beyond its format, which has been reported */
     mpc_findings *out;
     bool failed; /* out of memory */

@@ -101,7 +101,7 @@ void mpc_lint_reads(mpc_lint_run *l, mpc_node_id id) {
 void mpc_lint_forced(mpc_lint_run *l, mpc_node_id id) {
     const char *why = mpc_range_reason(l->g, id);
     const char *rule = why != NULL ? strrchr(why, '(') : NULL;
-    if (rule == NULL || mpc_lint_has(l, id)) return;
+    if (rule == NULL || mpc_lint_has(l, id) || l->told[mpc_result(&l->g->nodes[id], 0)]) return;
     if (strncmp(rule, "(N32)", 5) == 0 && mpc_lint_is_builtins(l, id)) return;
     mpc_lint_add(l, (mpc_finding){.code = "W189",
                                   .rule = mpc_lint_text(l, "%.3s", rule + 1),

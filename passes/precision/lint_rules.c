@@ -117,11 +117,12 @@ void mpc_lint_whole_numbers(mpc_lint_run *l, mpc_node_id id) {
     mpc_value_id v = mpc_result(n, 0);
     mpc_format f = mpc_lint_stored(l, v);
     double most = l->reach[v].whole;
-    if (!mpc_format_is_low(f) || !(l->reach[v].steps > mpc_exact_integers(f))) return;
-    bool told = false;
-    for (uint32_t i = 0; i < n->operand_count; i++) told = told || l->told[mpc_operand(l->g, n, i)];
+    for (uint32_t i = 0; i < n->operand_count; i++) {
+        mpc_value_id x = mpc_operand(l->g, n, i);
+        l->told[v] = l->told[v] || (l->told[x] && l->reach[x].whole > 0);
+    }
+    if (l->told[v] || !mpc_format_is_low(f) || !(l->reach[v].steps > mpc_exact_integers(f))) return;
     l->told[v] = true;
-    if (told) return;
     mpc_lint_add(
         l, (mpc_finding){.code = "W182",
                          .rule = "N44",

@@ -175,6 +175,10 @@ static void range_pow(mpc_range_op *r) {
     if (b.lo == 2 && b.hi == 2) {
         r->out[0] = mpc_interval_square(a);
         r->floor = 0;
+    } else if (a.lo >= 0 && a.hi < INFINITY && b.lo > 0 && b.lo == b.hi) {
+        r->out[0] = mpc_interval_of(pow(a.lo, b.lo), pow(a.hi, b.lo));
+        r->out[0].nan = a.nan || b.nan;
+        r->floor = 0;
     } else if (a.lo > 0 && a.hi < INFINITY && b.lo > -INFINITY && b.hi < INFINITY) {
         double x = pow(a.lo, b.lo), y = pow(a.lo, b.hi), z = pow(a.hi, b.lo), w = pow(a.hi, b.hi);
         r->out[0] = mpc_interval_of(fmin(fmin(x, y), fmin(z, w)), fmax(fmax(x, y), fmax(z, w)));

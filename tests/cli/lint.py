@@ -104,6 +104,7 @@ HAZARDS = [
     ("f16", "W180", "N20", "@f32 m = (1 - cast(h > 0, f32)) * -1e9\n@f16 z = m + h #!", "@f32 m = (1 - cast(h > 0, f32)) * -1e4\n@f16 z = m + h"),
     ("f16", "W180", "N20", "m = reshape(where(mean(x) > 0, 0.0, -1e9), [1, 1])\nz = h + m #!", "m = reshape(where(mean(x) > 0, 0.0, -1e4), [1, 1])\nz = h + m"),
     ("f16", "W183", "N46", "@f32 e = exp(cast(range(16), f32))\n@f16 z = h * e #!", "@f32 e = exp(cast(range(16), f32) - 15)\n@f16 z = h * e"),
+    ("f16", "W183", "N46", "t = cast(range(16), f32) ** 6\n@f16 z = h + t #!", "t = (cast(range(16), f32) / 16) ** 6\n@f16 z = h + t"),
     ("bf16", "W184", "N41", "e = exp(cast(range(100), f32)) #!\nz = h * mean(e)", "e = exp(cast(range(100), f32) - 99)\nz = h * mean(e)"),
     ("f16", "W183", "N46", "z = h\n@f32 s = sum(relu(h) + 9000, axis = -1)\n@f16 big = s * 1e-4 #!\nloss extra = mean(big)",
      "z = h\n@f32 s = sum(relu(h) + 9000, axis = -1)\n@f32 big = s * 1e-4\nloss extra = mean(big)"),
@@ -158,6 +159,14 @@ with Folder(MODEL) as f:
     check(told.count("W189") == 1 and "`z` (m.mpg:4) is kept in f32: from 900000 to 900100, all beyond f16 (N45)" in told, told)
     write(f, "f16", "z = (sigmoid(h) + 9.0) * 100")
     check(not lint(f, 0) and "W189" not in f.mpc("train", "m.mpg", "--out", "run", "--overwrite").err)
+
+    # one hazard is told once, however many views and reads come after it
+    write(f, "bf16", "p = stack([cast(range(16), f32) * 41, cast(range(16), f32)], axis = 0)\n@bf16 q = p * 2\n@bf16 z = h + reshape(q, [32])[0:16]")
+    found = lint(f, 1)
+    check([(d["code"], d["value"], d["line"]) for d in found if d["fix"]] == [("W182", "q", 5)], found)
+    write(f, "bf16", "g = linear(h, 512) as wide\n@bf16 p = g * range(512)\nq = concat([p, expand(cast(range(600), f32), [batch, 600])], axis = 1)\n@bf16 z = relu(q)")
+    found = lint(f, 1)
+    check([(d["code"], d["value"], d["line"]) for d in found if d["fix"]] == [("W182", "p", 5), ("W182", "z", 7)], found)
 
     # text, and the line it came from
     write(f, "f16", "z = where(h > 0, h, -1e9)")
