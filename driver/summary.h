@@ -14,6 +14,7 @@ typedef struct mpc_summary_row {
     const mpc_type *shape;          /* of what it makes: a block's last value; NULL: not known */
     uint64_t parameters, trainable; /* of the row with all below it */
     double products;                /* multiply-adds forward, likewise */
+    uint64_t numbered;              /* its name is a number among so many calls; 0: it isn't */
     bool decided;
     mpc_decision decision; /* of the op */
     mpc_format stored;

@@ -19,6 +19,12 @@ static const char *op_name(const mpc_summary *s, const mpc_summary_row *r) {
     return r->node == MPC_NONE ? "" : mpc_node_op(s->parsed, r->node)->name;
 }
 
+/* "up", or "0 of 3" where only a number tells calls apart: such a name may mean another call after an edit. */
+static void append_label(mpc_str *out, const mpc_summary_row *r) {
+    mpc_str_append(out, r->label);
+    if (r->numbered) mpc_str_printf(out, " of %" PRIu64, r->numbered);
+}
+
 static const char *format_name(mpc_format f) { return f == MPC_FMT_none ? "" : mpc_format_get(f)->name; }
 
 typedef struct widths {
@@ -32,8 +38,10 @@ static widths measure(const mpc_summary *s, mpc_str *shape) {
     for (size_t i = 0; i < s->rows.count; i++) {
         const mpc_summary_row *r = &s->rows.data[i];
         mpc_str_clear(shape);
+        append_label(shape, r);
+        w.label = mpc_column_width(w.label, shape->length + INDENT * r->depth);
+        mpc_str_clear(shape);
         mpc_append_dims(shape, r->shape);
-        w.label = mpc_column_width(w.label, strlen(r->label) + INDENT * r->depth);
         w.op = mpc_column_width(w.op, strlen(op_name(s, r)));
         w.shape = mpc_column_width(w.shape, shape->length);
     }
@@ -45,9 +53,11 @@ static void print_row(const mpc_summary *s, const mpc_summary_row *r, widths w, 
     mpc_grouped_text(r->parameters, parameters);
     mpc_grouped_text((uint64_t)r->products, products);
     mpc_str_clear(shape);
+    append_label(shape, r);
+    printf("%*s%-*s", (int)(INDENT * r->depth), "", w.label - (int)(INDENT * r->depth), mpc_str_cstr(shape));
+    mpc_str_clear(shape);
     mpc_append_dims(shape, r->shape);
-    printf("%*s%-*s  %-*s  %-*s  %14s  %18s", (int)(INDENT * r->depth), "", w.label - (int)(INDENT * r->depth),
-           r->label, w.op, op_name(s, r), w.shape, mpc_str_cstr(shape), parameters, products);
+    printf("  %-*s  %-*s  %14s  %18s", w.op, op_name(s, r), w.shape, mpc_str_cstr(shape), parameters, products);
     if (r->decided && r->decision.present) {
         const char *reads = format_name(r->decision.operand);
         printf("  %-5s  %-8s  %s", *reads ? reads : "-", format_name(r->decision.compute), format_name(r->stored));
@@ -104,9 +114,9 @@ static json_t *name_or_null(const char *name) { return *name ? json_string(name)
 static json_t *row_json(const mpc_summary *s, const mpc_summary_row *r) {
     bool present = r->decided && r->decision.present;
     mpc_decision d = present ? r->decision : (mpc_decision){0};
-    return json_pack("{s:s, s:i, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block", r->path, "depth", (int)r->depth,
-                     "op", name_or_null(op_name(s, r)), "output", mpc_dims_json(r->shape), "parameters",
-                     (json_int_t)r->parameters, "trainable", (json_int_t)r->trainable, "multiply_adds",
+    return json_pack("{s:s, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block", r->path, "numbered",
+                     (json_int_t)r->numbered, "depth", (int)r->depth, "op", name_or_null(op_name(s, r)), "output",
+                     mpc_dims_json(r->shape), "parameters", (json_int_t)r->parameters, "trainable", (json_int_t)r->trainable, "multiply_adds",
                      (json_int_t)r->products, "reads", name_or_null(format_name(d.operand)), "computes",
                      name_or_null(format_name(d.compute)), "stores",
                      name_or_null(present ? format_name(r->stored) : ""));

@@ -9,6 +9,7 @@
 #include "driver/summary.h"
 #include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
+#include "runtime/numbered.h"
 
 static bool out_of_memory(const mpc_summary *s) {
     mpc_error(s->session->sink, "E901", "out of memory");
@@ -110,22 +111,16 @@ static double products_of(const mpc_graph *decided, mpc_node_id id) {
     return z.batch * z.extent[0] * z.extent[1] * z.extent[2];
 }
 
-/* Inside a layer of several ops they are called after themselves. */
-static bool is_named_after_op(const mpc_graph *g, mpc_node_id id) {
-    const char *name = mpc_value_name(g, g->nodes[id].result_begin), *dot = strrchr(name, '.');
-    const char *last = dot ? dot + 1 : name, *op = mpc_node_op(g, id)->name;
-    size_t n = strlen(op);
-    return strncmp(last, op, n) == 0 && (!last[n] || last[n] == ':');
-}
-
-/* The row of the layer beside the op whose parameter it reads; MPC_NONE: there is none. */
+/* The row of the layer whose parameter the op reads, when the op has a name elsewhere: a value's, or that of another
+ * call of the layer. MPC_NONE: there is none; a parameter of no layer, as `param` makes it, stays beside its reader. */
 static uint32_t layer_beside(mpc_summary *s, mpc_node_id id) {
     const mpc_graph *g = s->parsed;
     const mpc_node *n = &g->nodes[id];
     const char *name = mpc_value_name(g, n->result_begin);
-    for (uint32_t i = 0; i < n->operand_count && is_named_after_op(g, id); i++) {
+    for (uint32_t i = 0; i < n->operand_count; i++) {
         const mpc_node *state = mpc_producer(g, mpc_operand(g, n, i));
-        uint32_t row = mpc_is_param_state(g, state) ? owner_of(s, mpc_attr_str(g, state, "name")) : MPC_NONE;
+        bool is_layers = mpc_is_param_state(g, state) && strchr(mpc_attr_str(g, state, "name"), '.');
+        uint32_t row = is_layers ? owner_of(s, mpc_attr_str(g, state, "name")) : MPC_NONE;
         size_t length = row == MPC_NONE ? 0 : strlen(s->rows.data[row].path);
         bool around = length > 0 && strncmp(name, s->rows.data[row].path, length) == 0 && name[length] == '.';
         if (length > 0 && !around) return row;
@@ -147,7 +142,10 @@ static bool add_op(mpc_summary *s, mpc_node_id id) {
     s->forward += products;
     uint32_t row = row_of_op(s, id);
     if (row == MPC_NONE) return false;
-    if (s->rows.data[row].node == MPC_NONE) s->rows.data[row].node = id;
+    if (s->rows.data[row].node == MPC_NONE) {
+        s->rows.data[row].node = id;
+        s->rows.data[row].shape = mpc_value_type(s->parsed, s->parsed->nodes[id].result_begin);
+    }
     for (; row != MPC_NONE; row = s->rows.data[row].parent) s->rows.data[row].products += products;
     return true;
 }
@@ -213,6 +211,22 @@ static void describe_rows(mpc_summary *s, mpc_str *path) {
     }
 }
 
+/* Rows whose name is a number among calls of one block. */
+static void mark_numbered(mpc_summary *s, mpc_str *path) {
+    const mpc_graph *g = s->parsed;
+    for (mpc_node_id i = 0; i < g->node_count; i++) {
+        const char *list = mpc_is_param_state(g, &g->nodes[i]) ? mpc_attr_str(g, &g->nodes[i], "numbered") : "";
+        mpc_numbered n;
+        while (mpc_numbered_next(&list, &n))
+            for (uint64_t k = 0; k < n.count; k++) {
+                uint32_t row;
+                mpc_str_clear(path);
+                mpc_str_printf(path, "%.*s.%llu", (int)n.length, n.name, (unsigned long long)k);
+                if (!path->failed && mpc_map_get(s->by_path, path->data, &row)) s->rows.data[row].numbered = n.count;
+            }
+    }
+}
+
 static void decide_rows(mpc_summary *s) {
     const mpc_graph *g = s->parsed, *d = s->decided;
     for (size_t i = 0; d->decisions && i < s->rows.count; i++) {
@@ -250,6 +264,7 @@ bool mpc_summary_make(mpc_summary *s, mpc_session *session) {
     if (!s->decided || !list_rows(s)) return false;
     mpc_str path = {0};
     describe_rows(s, &path);
+    mark_numbered(s, &path);
     mpc_str_free(&path);
     decide_rows(s);
     return measure_memory(s);

@@ -60,6 +60,20 @@ model att(x: f32[batch, 4], y: i32[batch]) {
 """ + DATA
 
 
+NUMBERED = """
+block two(x: [n, c]) { return linear(linear(x, c), c) }
+model numbered(x: f32[batch, 4], y: i32[batch]) {
+    h = two(x) as a
+    repeat 2 { h = linear(h, 4) }
+    twice = linear(_, 4)
+    h = twice(relu(twice(h)))
+    w = param([4, 3], init = kaiming)
+    logits = matmul(linear(linear(h, 4), 4), w)
+    loss ce = cross_entropy(logits, y)
+}
+""" + DATA
+
+
 def summary(model, *args):
     with Folder(model) as f:
         f.mpc("summary", "tiny.mpg", *args)
@@ -68,6 +82,20 @@ def summary(model, *args):
 
 def row(report, path):
     return next(r for r in report["blocks"] if r["block"] == path)
+
+
+def a_layer_has_one_row_whatever_its_values_are_called():
+    report, text = summary(NUMBERED)
+    for path in ("a.linear.0", "a.linear.1", "linear.0.0", "linear.0.1", "linear.1", "linear.2"):
+        r = row(report, path)
+        check(r["parameters"] == 20 and r["multiply_adds"] == 16 * 4 * 4 and r["op"] == "linear" and r["output"] == [16, 4], r)
+    check(row(report, "twice")["parameters"] == 20 and row(report, "twice")["multiply_adds"] == 2 * 16 * 4 * 4, text)
+    check(row(report, "logits")["multiply_adds"] == 16 * 4 * 3, text)
+    check(not any(r["block"].startswith("h") for r in report["blocks"]), text)
+    # calls that only a number tells apart are marked, turns of a repeat and labels aren't
+    marked = {r["block"]: r["numbered"] for r in report["blocks"] if r["numbered"]}
+    check(marked == {"a.linear.0": 2, "a.linear.1": 2, "linear.0": 3, "linear.1": 3, "linear.2": 3}, marked)
+    check("\n    0 of 2" in text and "\n  0 of 3" in text and "\n    1  " in text, text)
 
 
 def an_mlp_counts_as_by_hand():
@@ -145,6 +173,6 @@ def a_model_that_is_wrong_is_an_error():
         f.mpc("summary", "none.mpg", status=1)
 
 
-run_all([an_mlp_counts_as_by_hand, the_batch_and_constants_of_the_command_line_count, a_convolution_counts_as_by_hand,
+run_all([a_layer_has_one_row_whatever_its_values_are_called, an_mlp_counts_as_by_hand, the_batch_and_constants_of_the_command_line_count, a_convolution_counts_as_by_hand,
          attention_and_a_recurrent_layer_count_as_by_hand, parameters_come_with_the_line_that_decided,
          a_model_that_is_wrong_is_an_error])
