@@ -18,15 +18,16 @@ static uint32_t find_output(const mpc_step *step, const char *format, const char
 bool mpc_meter_init(mpc_meter *m, const mpc_step *step) {
     const mpc_model *model = step->session->model;
     uint32_t losses = (uint32_t)mpc_model_loss_count(model), metrics = (uint32_t)mpc_model_metric_count(model);
-    *m = (mpc_meter){.loss = mpc_step_output(step, "loss"), .count = mpc_step_output(step, "count")};
-    m->losses = mpc_alloc((2 * losses + 2 * metrics + 1) * sizeof *m->losses);
+    *m = (mpc_meter){.losses = mpc_alloc((3 * losses + 2 * metrics + 1) * sizeof *m->losses)};
     if (!m->losses) return false;
     m->counts = m->losses + losses;
-    m->nums = m->counts + losses;
+    m->weights = m->counts + losses;
+    m->nums = m->weights + losses;
     m->dens = m->nums + metrics;
     for (uint32_t k = 0; k < losses; k++) {
         m->losses[k] = find_output(step, "loss.%s", mpc_model_loss(model, k));
         m->counts[k] = find_output(step, "count.%s", mpc_model_loss(model, k));
+        m->weights[k] = find_output(step, "weight.%s", mpc_model_loss(model, k));
     }
     for (uint32_t k = 0; k < metrics; k++) {
         m->nums[k] = find_output(step, "metric.%s.num", mpc_model_metric(model, k)->name);
@@ -41,31 +42,34 @@ bool mpc_totals_init(mpc_totals *t, const mpc_model *model) {
     *t = (mpc_totals){.model = model,
                       .loss_count = (uint32_t)mpc_model_loss_count(model),
                       .metric_count = (uint32_t)mpc_model_metric_count(model)};
-    t->sums = mpc_alloc((2 * t->loss_count + 2 * t->metric_count + 1) * sizeof *t->sums);
+    t->sums = mpc_alloc((mpc_totals_sum_count(t) + 1) * sizeof *t->sums);
     if (t->sums) mpc_totals_clear(t);
     return t->sums != NULL;
 }
 
 void mpc_totals_deinit(mpc_totals *t) { mpc_free(t->sums); }
 
-void mpc_totals_clear(mpc_totals *t) {
-    t->loss = t->count = 0;
-    memset(t->sums, 0, (2 * t->loss_count + 2 * t->metric_count + 1) * sizeof *t->sums);
-}
+size_t mpc_totals_sum_count(const mpc_totals *t) { return 3 * (size_t)t->loss_count + 2 * (size_t)t->metric_count; }
 
-static void add_weighted(double *sum, double *weight, double mean, double count) {
+void mpc_totals_clear(mpc_totals *t) { memset(t->sums, 0, mpc_totals_sum_count(t) * sizeof *t->sums); }
+
+static double *loss_counts(const mpc_totals *t) { return t->sums + 2 * t->loss_count; }
+
+static double *metric_nums(const mpc_totals *t) { return t->sums + 3 * t->loss_count; }
+
+/* A weight may differ between batches: `weight 1 / batch`. */
+static void add_loss(mpc_totals *t, uint32_t k, double mean, double count, double weight) {
     if (count <= 0) return;
-    *sum += mean * count;
-    *weight += count;
+    t->sums[k] += mean * count;
+    t->sums[t->loss_count + k] += weight * (mean * count);
+    loss_counts(t)[k] += count;
 }
 
 void mpc_totals_add(mpc_totals *t, const mpc_meter *m, mpc_step *step) {
-    double *loss_sums = t->sums, *loss_counts = t->sums + t->loss_count;
-    double *nums = loss_counts + t->loss_count, *dens = nums + t->metric_count;
-    add_weighted(&t->loss, &t->count, mpc_step_scalar(step, m->loss, NAN), mpc_step_scalar(step, m->count, 1));
+    double *nums = metric_nums(t), *dens = nums + t->metric_count;
     for (uint32_t k = 0; k < t->loss_count; k++)
-        add_weighted(&loss_sums[k], &loss_counts[k], mpc_step_scalar(step, m->losses[k], NAN),
-                     mpc_step_scalar(step, m->counts[k], 1));
+        add_loss(t, k, mpc_step_scalar(step, m->losses[k], NAN), mpc_step_scalar(step, m->counts[k], 1),
+                 mpc_step_scalar(step, m->weights[k], 1));
     for (uint32_t k = 0; k < t->metric_count; k++) {
         nums[k] += mpc_step_scalar(step, m->nums[k], 0);
         dens[k] += mpc_step_scalar(step, m->dens[k], 0);
@@ -78,21 +82,30 @@ static double ratio(double sum, double count) {
     return isnan(mean) ? fabs(mean) : mean;
 }
 
-double mpc_totals_loss(const mpc_totals *t) { return ratio(t->loss, t->count); }
+double mpc_totals_loss(const mpc_totals *t) {
+    double total = 0;
+    for (uint32_t k = 0; k < t->loss_count; k++)
+        if (loss_counts(t)[k] > 0) total += t->sums[t->loss_count + k] / loss_counts(t)[k];
+    return ratio(total, mpc_totals_count(t) > 0 ? 1 : 0);
+}
 
-double mpc_totals_loss_at(const mpc_totals *t, uint32_t k) { return ratio(t->sums[k], t->sums[t->loss_count + k]); }
+double mpc_totals_count(const mpc_totals *t) {
+    double count = 0;
+    for (uint32_t k = 0; k < t->loss_count; k++) count += loss_counts(t)[k];
+    return count;
+}
+
+double mpc_totals_loss_at(const mpc_totals *t, uint32_t k) { return ratio(t->sums[k], loss_counts(t)[k]); }
 
 double mpc_totals_metric_at(const mpc_totals *t, uint32_t k) {
-    const double *nums = t->sums + 2 * t->loss_count, *dens = nums + t->metric_count;
+    const double *nums = metric_nums(t), *dens = nums + t->metric_count;
     double mean = ratio(nums[k], dens[k]);
     return mpc_model_metric(t->model, k)->exponential ? exp(mean) : mean;
 }
 
-double mpc_totals_loss_weight(const mpc_totals *t, uint32_t k) { return t->sums[t->loss_count + k]; }
+double mpc_totals_loss_weight(const mpc_totals *t, uint32_t k) { return loss_counts(t)[k]; }
 
-double mpc_totals_metric_weight(const mpc_totals *t, uint32_t k) {
-    return t->sums[2 * t->loss_count + t->metric_count + k];
-}
+double mpc_totals_metric_weight(const mpc_totals *t, uint32_t k) { return metric_nums(t)[t->metric_count + k]; }
 
 bool mpc_totals_find(const mpc_totals *t, const char *name, double *value, bool *higher_is_better) {
     for (uint32_t k = 0; k < t->metric_count; k++) {

@@ -20,15 +20,11 @@ static double unhex(const json_t *value) {
     return text ? strtod(text, NULL) : 0;
 }
 
-static size_t sum_count(const mpc_totals *t) { return 2 * t->loss_count + 2 * t->metric_count; }
-
 /* jansson's text; NULL when out of memory. */
 static char *extra_text(const mpc_trainer *t) {
     const mpc_totals *sums = &t->since_eval;
     json_t *list = json_array();
-    json_array_append_new(list, hex(sums->loss));
-    json_array_append_new(list, hex(sums->count));
-    for (size_t i = 0; i < sum_count(sums); i++) json_array_append_new(list, hex(sums->sums[i]));
+    for (size_t i = 0; i < mpc_totals_sum_count(sums); i++) json_array_append_new(list, hex(sums->sums[i]));
     json_t *extra = json_pack("{s:b, s:o, s:o, s:I, s:I, s:o}", "has_best", t->best.known, "best", hex(t->best.value),
                               "best_loss", hex(t->best.loss), "best_step", (json_int_t)t->best.step, "stale",
                               (json_int_t)t->best.stale, "since_eval", list);
@@ -41,16 +37,14 @@ static bool read_extra(mpc_trainer *t, const char *text) {
     json_t *extra = json_loads(text ? text : "", 0, NULL);
     const json_t *list = json_object_get(extra, "since_eval");
     mpc_totals *sums = &t->since_eval;
-    bool ok = extra && json_array_size(list) == sum_count(sums) + 2;
+    bool ok = extra && json_array_size(list) == mpc_totals_sum_count(sums);
     if (ok) {
         t->best.known = json_is_true(json_object_get(extra, "has_best"));
         t->best.value = unhex(json_object_get(extra, "best"));
         t->best.loss = unhex(json_object_get(extra, "best_loss"));
         t->best.step = (uint64_t)json_integer_value(json_object_get(extra, "best_step"));
         t->best.stale = json_integer_value(json_object_get(extra, "stale"));
-        sums->loss = unhex(json_array_get(list, 0));
-        sums->count = unhex(json_array_get(list, 1));
-        for (size_t i = 0; i < sum_count(sums); i++) sums->sums[i] = unhex(json_array_get(list, i + 2));
+        for (size_t i = 0; i < mpc_totals_sum_count(sums); i++) sums->sums[i] = unhex(json_array_get(list, i));
     } else {
         mpc_error(t->session->sink, "E415", "the checkpoint of step %" PRIu64 " lacks the training loop's own state",
                   t->cursor.step);

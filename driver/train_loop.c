@@ -50,7 +50,7 @@ static bool judge(mpc_trainer *t) {
     mpc_totals_find(totals, t->monitor, &value, &higher);
     double loss = mpc_totals_loss(totals);
     bool is_number =
-        !isnan(value) && (totals->count <= 0 || !isnan(loss)); /* an accuracy counts NaN as wrong, no more */
+        !isnan(value) && (mpc_totals_count(totals) <= 0 || !isnan(loss)); /* an accuracy counts NaN as wrong, no more */
     bool better = is_number && (!t->best.known || (higher ? value > t->best.value : value < t->best.value));
     if (is_number && t->best.known && value == t->best.value)
         better = loss < t->best.loss; /* counted figures often tie */

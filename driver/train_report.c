@@ -182,7 +182,7 @@ static void append_metric(mpc_str *out, const mpc_totals *totals, uint32_t k) {
 
 static void append_figures(mpc_str *out, const mpc_totals *totals, const char *before, const char *after) {
     mpc_str_append(out, before);
-    append_loss(out, "loss", mpc_totals_loss(totals), totals->count);
+    append_loss(out, "loss", mpc_totals_loss(totals), mpc_totals_count(totals));
     mpc_str_append(out, after);
     for (uint32_t k = 0; totals->loss_count > 1 && k < totals->loss_count; k++) {
         mpc_str_printf(out, "%sloss.", before);

@@ -72,25 +72,47 @@ void fe_run_loss(fe_elab *e, const fe_ast *at) {
     fe_op o = fe_op_begin(e, at, MPC_OP_loss_mean, fe_format(e, "loss.%s", name ? name : "loss"));
     fe_op_in(&o, elements);
     if (mask.kind == FE_TENSOR) fe_op_in(&o, mask);
-    fe_loss loss = {.at = at, .name = name, .weight = eval_weight(e, at->kid[2]), .group = fe_group_of_loss(e, at)};
+    fe_loss loss = {.at = at,
+                    .name = name,
+                    .weight = eval_weight(e, at->kid[2]),
+                    .mask = mask.kind == FE_TENSOR ? mask.t->id : MPC_NONE,
+                    .rank = fe_type(elements)->rank,
+                    .group = fe_group_of_loss(e, at)};
     loss.mean = fe_op_end(&o);
     loss.count = fe_other_result(e, loss.mean, 1);
     if (loss.mean.kind == FE_TENSOR && !mpc_array_push(&e->losses, loss)) fe_no_memory_value(e);
 }
 
-/* What the parameters of one group descend: its losses, weighted, and the count of its first one. */
-static void build_group(fe_elab *e, uint32_t group, const fe_value *parts) {
+/* The losses of one group, weighted, or of one share of it, and the count of the first one; share 0: of all. */
+static void build_sum(fe_elab *e, const char *name, uint32_t group, uint32_t share, const fe_value *parts) {
     fe_value total = FE_POISONED, count = FE_POISONED;
-    const char *name = fe_format(e, "group.%u", group);
     for (size_t i = 0; i < e->losses.count; i++) {
         const fe_loss *l = &e->losses.data[i];
-        if (l->group != group) continue;
+        if (l->group != group || (share && l->share != share)) continue;
         if (count.kind == FE_POISON) count = l->count;
         total = total.kind == FE_POISON ? parts[i] : fe_binary(e, l->at, "+", total, parts[i], name);
     }
     if (total.kind != FE_TENSOR || count.kind != FE_TENSOR) return;
     mpc_build_output(e->b, name, total.t->id);
     mpc_build_output(e->b, fe_format(e, "%s.count", name), count.t->id);
+}
+
+/* What the parameters of a group descend. Where it has several counts and a window several micro-batches, each share
+ * is differentiated by itself, since what it is divided by is known only when the window ends. */
+static void build_group(fe_elab *e, uint32_t group, const fe_value *parts) {
+    uint32_t shares = 0;
+    if (group) build_sum(e, fe_format(e, "group.%u", group), group, 0, parts);
+    for (size_t i = 0; i < e->losses.count; i++) {
+        const fe_loss *l = &e->losses.data[i];
+        if (l->group == group && l->share > shares) shares = l->share;
+    }
+    if (shares < 2 || e->m->config.accumulate < 2) return;
+    for (uint32_t k = 1; k <= shares; k++) build_sum(e, fe_format(e, "share.%u.%u", group, k), group, k, parts);
+}
+
+static void output_weight(fe_elab *e, const fe_loss *l) {
+    fe_value weight = fe_scalar(e, l->at, fe_float(l->weight), MPC_FMT_f32);
+    if (weight.kind == FE_TENSOR) mpc_build_output(e->b, fe_format(e, "weight.%s", l->name), weight.t->id);
 }
 
 void fe_finish_losses(fe_elab *e) {
@@ -104,9 +126,11 @@ void fe_finish_losses(fe_elab *e) {
         if (total.kind != FE_TENSOR || l->count.kind != FE_TENSOR) return;
         mpc_build_output(e->b, fe_format(e, "loss.%s", l->name), l->mean.t->id);
         mpc_build_output(e->b, fe_format(e, "count.%s", l->name), l->count.t->id);
+        if (l->weight != 1) output_weight(e, l);
     }
     if (total.kind != FE_TENSOR) return;
-    for (uint32_t k = 1; k <= e->groups && e->phase == MPC_PHASE_TRAIN; k++) build_group(e, k, parts);
+    fe_share_losses(e);
+    for (uint32_t k = e->groups ? 1 : 0; k <= e->groups && e->phase == MPC_PHASE_TRAIN; k++) build_group(e, k, parts);
     mpc_build_output(e->b, "loss", total.t->id);
     mpc_build_output(e->b, "count", e->losses.data[0].count.t->id);
 }

@@ -11,6 +11,7 @@ typedef struct mpc_model mpc_model;
 typedef struct mpc_override {
     bool is_const;
     const char *key, *value;
+    const char *option; /* as the command line has it, for messages: "--change"; NULL: --const or --set */
     bool recalled; /* from an earlier run: a constant that the model doesn't see any more is passed over */
 } mpc_override;
 
@@ -201,9 +202,10 @@ const char *mpc_model_used_copy(const mpc_model *model, size_t index);
 void mpc_model_print_used(const mpc_model *model, size_t index, mpc_str *out);
 
 /* A graph for one phase and batch size. Inputs have attributes source, model, lo, hi. Value names are paths: labels,
- * variables and loop indices joined by '.', the same in every elaboration. Outputs: TRAIN    "loss" f32 [] (weighted
- * total), "count" f32 [] (valid elements of the first loss), "loss.NAME", "count.NAME", "metric.NAME.num",
- * "metric.NAME.den" EVAL     the same in evaluation mode, no gradients, no nexts but rng.step PREDICT  "output.NAME";
+ * variables and loop indices joined by '.', the same in every elaboration. Outputs: TRAIN "loss" f32 [] (weighted
+ * total), "count" f32 [] (valid elements of the first loss), "loss.NAME", "count.NAME", "weight.NAME" (of the loss in the
+ * total, where it isn't 1), "metric.NAME.num", "metric.NAME.den"; groups and shares of losses as docs/architecture.md
+ * has them; EVAL the same in evaluation mode, no gradients, no nexts but rng.step; PREDICT "output.NAME";
  * inputs that no output needs are left out States: parameters (role=param, name = path), running statistics (role=stat,
  * skip=keep, next bound in TRAIN), rng.seed (i64 [], role=rng, keep) and rng.step (i32 [], role=rng, advance, next = +
  * 1) when a random op is used. Notes, such as that `batch` is used as a value with accumulate > 1, are sent once per

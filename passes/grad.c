@@ -2,7 +2,8 @@
  * a gradient and one of whose operands needs one calls its rule (passes/grad_*.c). What is easy to get wrong: a value
  * gets its gradient only when its producer is reached, because only then all its readers have contributed; until then
  * contributions are kept in a list. Where losses say what they train there is one such walk for each group of losses,
- * all from the same forward part and the same seed. */
+ * and where some of a group count differently one for each share of it, all from the same forward part and the same
+ * seed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,8 @@ typedef struct backward {
     bool *wanted, *shared;
     uint32_t value_count; /* of the forward part */
     int64_t group;        /* of losses, that this walk is for; 0: all parameters, from output `loss` */
+    int64_t share;        /* of that group, where its losses count differently: a gradient of its own; 0: all of it */
+    bool *trained;        /* by node of the forward part: a state that some walk found a gradient of */
     mpc_value_id seed;    /* loss.seed, shared by all walks; MPC_NONE: not built yet */
     bool each;            /* every float value gets its gradient, as an output: inputs and frozen states, too */
 } backward;
@@ -117,7 +120,9 @@ static bool prepare(backward *bw) {
     bw->doperands = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->doperands);
     bw->wanted = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->wanted);
     bw->shared = mpc_rewrite_scratch(&bw->rw, widest, sizeof *bw->shared);
-    return bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL && bw->shared != NULL;
+    bw->trained = mpc_rewrite_scratch(&bw->rw, bw->node_count + 1, sizeof *bw->trained);
+    return bw->trained != NULL && bw->dresults != NULL && bw->doperands != NULL && bw->wanted != NULL &&
+           bw->shared != NULL;
 }
 
 static mpc_contribution *contribute(backward *bw, mpc_value_id value, mpc_value_id gradient, bool selected) {
@@ -232,7 +237,7 @@ static void differentiate(backward *bw, mpc_node_id id) {
     else contribute_operands(bw, &grad);
 }
 
-/* Output grad:NAME, f32, of one parameter. */
+/* Output grad:NAME, f32, of one parameter; grad:NAME#SHARE where shares have gradients of their own. */
 static void finish_state(backward *bw, mpc_node_id id) {
     const mpc_graph *g = mpc_builder_graph(bw->rw.b);
     mpc_node n = g->nodes[id];
@@ -246,15 +251,13 @@ static void finish_state(backward *bw, mpc_node_id id) {
     dress_like(bw, &n, state);
     mpc_value_id gradient = collect(bw, state, MPC_FMT_none);
     if (mpc_builder_failed(bw->rw.b)) return;
-    if (gradient == MPC_NONE) {
-        mpc_warn(mpc_context_sink(g->ctx), "W154", (mpc_span){0},
-                 "the loss does not depend on parameter %s: it is not trained", path);
-        return;
-    }
+    if (gradient == MPC_NONE) return;
+    bw->trained[id] = true;
     snprintf(name, sizeof name, "d.%s", path);
     mpc_builder_set_name(bw->rw.b, name);
     gradient = mpc_build_cast(bw->rw.b, gradient, MPC_FMT_f32, "grad");
-    snprintf(name, sizeof name, "grad:%s", path);
+    if (bw->share == 0) snprintf(name, sizeof name, "grad:%s", path);
+    else snprintf(name, sizeof name, "grad:%s#%lld", path, (long long)bw->share);
     mpc_build_output(bw->rw.b, name, gradient);
 }
 
@@ -313,9 +316,10 @@ static void count_readers(backward *bw, mpc_value_id loss) {
 }
 
 /* One backward pass, for the parameters of `group`. */
-static void walk_back(backward *bw, mpc_value_id loss, int64_t group) {
+static void walk_back(backward *bw, mpc_value_id loss, int64_t group, int64_t share) {
     const mpc_graph *g = mpc_builder_graph(bw->rw.b);
     bw->group = group;
+    bw->share = share;
     if (!alloc_values(bw, bw->value_count)) return;
     mark_inputs(bw, g);
     for (mpc_node_id id = 0; id < bw->node_count; id++) mark_needed(bw, g, id);
@@ -327,34 +331,57 @@ static void walk_back(backward *bw, mpc_value_id loss, int64_t group) {
     for (uint32_t i = 0; bw->each && i < inputs && !mpc_builder_failed(bw->rw.b); i++) finish_input(bw, i);
 }
 
-/* Groups of losses are numbered from 1. For measuring (`each`) the total stands for all of them. */
-static int64_t count_groups(const backward *bw, const mpc_graph *in) {
-    int64_t n = 0;
+/* What a walk starts from, in the old graph; MPC_NONE: there is no such group or share. */
+static mpc_value_id find_start(const backward *bw, int64_t group, int64_t share) {
     char name[NAME_SIZE];
-    do snprintf(name, sizeof name, "group.%lld", (long long)++n);
-    while (!bw->each && mpc_graph_find_output(in, name) != MPC_NONE);
-    return n - 1;
+    if (share > 0) snprintf(name, sizeof name, "share.%lld.%lld", (long long)group, (long long)share);
+    else snprintf(name, sizeof name, "group.%lld", (long long)group);
+    return bw->each ? MPC_NONE : mpc_graph_find_output(bw->rw.in, name);
+}
+
+/* The total, and that every group and share can be differentiated, too. */
+static mpc_value_id check_starts(const mpc_graph *in) {
+    mpc_value_id loss = find_loss(in, "loss");
+    for (uint32_t i = 0; i < in->output_count && loss != MPC_NONE; i++) {
+        const char *name = mpc_sym_text(in->ctx, in->outputs[i].name);
+        bool starts = strncmp(name, "group.", 6) == 0 || strncmp(name, "share.", 6) == 0;
+        if (starts && find_loss(in, name) == MPC_NONE) return MPC_NONE;
+    }
+    return loss;
+}
+
+/* One walk for a group, or one for each of its shares. For measuring (`each`) the total stands for all of them. */
+static void walk_group(backward *bw, int64_t group, mpc_value_id total) {
+    int64_t share = 0;
+    mpc_value_id part = find_start(bw, group, 1);
+    for (; part != MPC_NONE; part = find_start(bw, group, share + 1)) walk_back(bw, bw->rw.map[part], group, ++share);
+    if (share == 0) walk_back(bw, bw->rw.map[total], group, 0);
+}
+
+static void warn_of_untrained(const backward *bw, int64_t groups) {
+    const mpc_graph *g = mpc_builder_graph(bw->rw.b);
+    for (mpc_node_id id = 0; id < bw->node_count && !mpc_builder_failed(bw->rw.b); id++) {
+        const mpc_node *n = &g->nodes[id];
+        if (bw->trained[id] || !is_trainable(g, n)) continue;
+        int64_t group = mpc_attr_int(g, n, "group");
+        if (groups > 0 && (group < 1 || group > groups)) continue;
+        mpc_warn(mpc_context_sink(g->ctx), "W154", (mpc_span){0},
+                 "the loss does not depend on parameter %s: it is not trained", mpc_attr_str(g, n, "name"));
+    }
 }
 
 mpc_graph *mpc_pass_grad(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     (void)env;
     backward bw = {.each = options != NULL && mpc_option_bool(options, "each"), .seed = MPC_NONE};
-    mpc_value_id loss = find_loss(in, "loss");
-    int64_t groups = count_groups(&bw, in);
-    char name[NAME_SIZE];
-    for (int64_t k = 1; k <= groups && loss != MPC_NONE; k++) {
-        snprintf(name, sizeof name, "group.%lld", (long long)k);
-        if (find_loss(in, name) == MPC_NONE) return NULL;
-    }
+    mpc_value_id loss = check_starts(in), total;
     if (loss == MPC_NONE || !mpc_rewrite_begin(&bw.rw, in)) return NULL;
     if (alloc_values(&bw, in->value_count)) {
         copy_forward(&bw);
         bool ready = prepare(&bw);
-        if (ready && groups == 0) walk_back(&bw, bw.rw.map[loss], 0);
-        for (int64_t k = 1; k <= groups && ready; k++) {
-            snprintf(name, sizeof name, "group.%lld", (long long)k);
-            walk_back(&bw, bw.rw.map[mpc_graph_find_output(in, name)], k);
-        }
+        int64_t groups = 0;
+        while (ready && (total = find_start(&bw, groups + 1, 0)) != MPC_NONE) walk_group(&bw, ++groups, total);
+        if (ready && groups == 0) walk_group(&bw, 0, loss);
+        if (ready) warn_of_untrained(&bw, groups);
     }
     return mpc_rewrite_finish(&bw.rw);
 }

@@ -1,22 +1,20 @@
 /* Turns gradients into updates, in this order and no other (N62): accumulate, divide by what counted, norm, clip, decay
  * and update. With accumulate > 1 the graph is one micro-step; `update` says that it ends a window, and every state but
  * the accumulators stands still until then. What must not happen on a step that is refused is not decided here: `guard`
- * does that for all states alike. */
+ * does that for all states alike. Gradients come as outputs `grad:NAME`, or `grad:NAME#SHARE` where losses that train
+ * NAME don't count alike. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "passes/optimizer_parts.h"
 
-static mpc_value_id named(mpc_optimizer *p, const char *name, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
+mpc_value_id mpc_optimizer_named(mpc_optimizer *p, const char *name, mpc_op_id op, mpc_value_id a, mpc_value_id b) {
     mpc_builder_set_name(p->rw.b, name);
     return mpc_build2(p->rw.b, op, a, b);
 }
 
 static mpc_value_id f32_const(mpc_optimizer *p, double value) { return mpc_build_const(p->rw.b, value, MPC_FMT_f32); }
-
-static mpc_value_id select(mpc_optimizer *p, mpc_value_id condition, mpc_value_id a, mpc_value_id b) {
-    return mpc_build3(p->rw.b, MPC_OP_where, condition, a, b);
-}
 
 mpc_value_id mpc_optimizer_scalar(mpc_optimizer *p, const char *name, mpc_format format, const char *skip) {
     return mpc_rewrite_state(&p->rw, name, mpc_scalar_type(p->rw.in->ctx, format), skip, "counter", 0);
@@ -35,96 +33,17 @@ mpc_value_id mpc_optimizer_like(mpc_optimizer *p, const mpc_update_parameter *q,
     return mpc_rewrite_state(&p->rw, mpc_optimizer_path(p, q, suffix), type, skip, role, 0);
 }
 
-/* --- accumulation --- */
-
-static void end_window_state(mpc_optimizer *p, mpc_value_id state, mpc_value_id next, mpc_format format) {
-    mpc_value_id zero = mpc_build_const(p->rw.b, 0, format);
-    mpc_build_next(p->rw.b, state, select(p, p->update, zero, next));
-}
-
-static void find_window_end(mpc_optimizer *p) {
-    mpc_builder *b = p->rw.b;
-    mpc_value_id micro = mpc_optimizer_scalar(p, "window.micro", MPC_FMT_i32, "zero");
-    mpc_value_id one = mpc_build_const(b, 1, MPC_FMT_i32), next = mpc_build2(b, MPC_OP_add, micro, one);
-    mpc_value_id full = mpc_build2(b, MPC_OP_ge, next, mpc_build_const(b, (double)p->accumulate, MPC_FMT_i32));
-    p->update = named(p, "window.update", MPC_OP_or, full, p->flush);
-    end_window_state(p, micro, next, MPC_FMT_i32);
-}
-
-/* Valid elements of the losses of a group; of the first loss where there are none (group 0). */
-static mpc_value_id find_count(const mpc_optimizer *p, int64_t group) {
-    const char *name = group == 0 ? "count" : mpc_arena_printf(p->rw.scratch, "group.%lld.count", (long long)group);
-    return name == NULL ? MPC_NONE : mpc_graph_find_output(p->rw.in, name);
-}
-
-static const char *window_name(mpc_optimizer *p, const char *name, int64_t group) {
-    const char *text = group == 0 ? name : mpc_arena_printf(p->rw.scratch, "%s.%lld", name, (long long)group);
-    if (text == NULL) mpc_builder_fail(p->rw.b, "out of memory");
-    return text == NULL ? "" : text;
-}
-
-typedef struct window {                /* of one group of losses, f32 [] each */
-    mpc_value_id weight, valid, total; /* of this micro-step; elements so far; what the sums are divided by */
-} window;
-
-static window open_window(mpc_optimizer *p, int64_t group, mpc_value_id nominal) {
-    mpc_builder *b = p->rw.b;
-    mpc_value_id output = find_count(p, group);
-    mpc_value_id count = output == MPC_NONE ? f32_const(p, 1) : p->rw.map[output];
-    window w;
-    w.weight = named(p, window_name(p, "window.weight", group), MPC_OP_div, count, nominal);
-    mpc_value_id seen = mpc_optimizer_scalar(p, window_name(p, "window.count", group), MPC_FMT_f32, "zero");
-    w.valid = named(p, window_name(p, "window.valid", group), MPC_OP_add, seen, count);
-    mpc_value_id some = mpc_build2(b, MPC_OP_gt, w.valid, p->zero);
-    w.total = select(p, some, mpc_build2(b, MPC_OP_div, w.valid, nominal), f32_const(p, 1));
-    end_window_state(p, seen, w.valid, MPC_FMT_f32);
-    return w;
-}
-
-/* One window for each group of losses, or one for all; NULL when out of memory. */
-static window *open_windows(mpc_optimizer *p) {
-    mpc_value_id nominal = f32_const(p, mpc_option_float(p->o, "nominal"));
-    while (find_count(p, p->groups + 1) != MPC_NONE) p->groups++;
-    window *all = mpc_rewrite_scratch(&p->rw, (uint32_t)p->groups + 1, sizeof *all);
-    if (all == NULL) return NULL;
-    if (p->groups == 0) all[0] = open_window(p, 0, nominal);
-    mpc_value_id valid = p->zero;
-    for (int64_t k = 1; k <= p->groups; k++) {
-        all[k] = open_window(p, k, nominal);
-        valid = named(p, k == p->groups ? "window.valid" : "window.some", MPC_OP_add, valid, all[k].valid);
-    }
-    if (p->groups == 0) p->total = all[0].total;
-    return all;
-}
-
-/* Each micro-mean is weighted by its share of valid elements (N61): sum of g * (count / nominal) over sum of count /
- * nominal. The quotient is 1 for full micro-batches, whatever the nominal count is, so then nothing but the sum is
- * rounded. A parameter counts the elements of the losses that train it. */
-static void accumulate_gradients(mpc_optimizer *p) {
-    mpc_builder *b = p->rw.b;
-    const window *all = open_windows(p);
-    for (uint32_t i = 0; i < p->count && all != NULL; i++) {
-        mpc_update_parameter *q = &p->parameters[i];
-        const window *w = &all[p->groups == 0 ? 0 : mpc_attr_int(p->rw.in, q->state, "group")];
-        mpc_value_id sum = mpc_optimizer_like(p, q, "acc", "zero", "accum");
-        mpc_value_id next = mpc_build2(b, MPC_OP_add, sum, mpc_build2(b, MPC_OP_mul, q->gradient, w->weight));
-        end_window_state(p, sum, next, MPC_FMT_f32);
-        q->gradient = named(p, mpc_optimizer_path(p, q, "mean"), MPC_OP_div, next, w->total);
-        p->sums[i] = p->groups == 0 ? next : q->gradient;
-    }
-}
-
 /* --- norm, clipping --- */
 
 /* With accumulation the norm of the sums over what counted, so that a micro-step that ends no window needs no means;
- * several groups of losses have no divisor in common, so there it is that of the means. */
+ * several counts are no divisor in common, so there it is that of the means. */
 static void measure_norm(mpc_optimizer *p) {
-    bool divides = p->accumulate > 1 && p->groups == 0;
+    bool divides = p->total != MPC_NONE;
     if (p->accumulate <= 1)
         for (uint32_t i = 0; i < p->count; i++) p->sums[i] = p->parameters[i].gradient;
     mpc_builder_set_name(p->rw.b, divides ? "window.norm" : "grad_norm");
     p->norm = p->count == 0 ? f32_const(p, 0) : mpc_build(p->rw.b, MPC_OP_global_norm, p->sums, p->count, NULL, 0);
-    if (divides) p->norm = named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
+    if (divides) p->norm = mpc_optimizer_named(p, "grad_norm", MPC_OP_div, p->norm, p->total);
 }
 
 /* By the norm, min(1, clip / norm): 1 for a zero norm (clip / 0 is infinite), NaN for a NaN norm, which `guard`
@@ -132,10 +51,10 @@ static void measure_norm(mpc_optimizer *p) {
  */
 static void clip_by_norm(mpc_optimizer *p, double clip) {
     mpc_value_id ratio = mpc_build2(p->rw.b, MPC_OP_div, f32_const(p, clip), p->norm);
-    mpc_value_id factor = named(p, "clip.factor", MPC_OP_minimum, ratio, f32_const(p, 1));
+    mpc_value_id factor = mpc_optimizer_named(p, "clip.factor", MPC_OP_minimum, ratio, f32_const(p, 1));
     for (uint32_t i = 0; i < p->count; i++) {
         mpc_update_parameter *q = &p->parameters[i];
-        q->gradient = named(p, mpc_optimizer_path(p, q, "clipped"), MPC_OP_mul, q->gradient, factor);
+        q->gradient = mpc_optimizer_named(p, mpc_optimizer_path(p, q, "clipped"), MPC_OP_mul, q->gradient, factor);
     }
 }
 
@@ -145,7 +64,7 @@ static void clip_by_value(mpc_optimizer *p, double bound) {
     for (uint32_t i = 0; i < p->count; i++) {
         mpc_update_parameter *q = &p->parameters[i];
         mpc_value_id above = mpc_build2(p->rw.b, MPC_OP_maximum, q->gradient, low);
-        q->gradient = named(p, mpc_optimizer_path(p, q, "bounded"), MPC_OP_minimum, above, high);
+        q->gradient = mpc_optimizer_named(p, mpc_optimizer_path(p, q, "bounded"), MPC_OP_minimum, above, high);
     }
 }
 
@@ -202,6 +121,32 @@ static const mpc_node *master_of(const mpc_graph *g, const mpc_map *states, cons
     return NULL;
 }
 
+/* "w#2": the name ends before the share; 0: there is none. */
+static int64_t read_share(mpc_arena *arena, const char **name) {
+    const char *mark = strrchr(*name, '#');
+    if (mark == NULL) return 0;
+    *name = mpc_arena_strndup(arena, *name, (size_t)(mark - *name));
+    return strtoll(mark + 1, NULL, 10);
+}
+
+/* Parameters keep the order in which they are first mentioned. false: out of memory, or a diagnostic was sent. */
+static mpc_status add_gradient(mpc_optimizer *p, const mpc_graph *g, const mpc_map *states, mpc_arena *arena,
+                               uint32_t output) {
+    const char *name = gradient_name(g, output);
+    mpc_gradient_part *part = mpc_arena_alloc(arena, sizeof *part);
+    if (part == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
+    *part = (mpc_gradient_part){.share = read_share(arena, &name), .gradient = g->outputs[output].value};
+    const mpc_node *state = name == NULL ? NULL : master_of(g, states, name);
+    if (state == NULL) return MPC_FAILED;
+    mpc_update_parameter *q = p->parameters;
+    while (q < p->parameters + p->count && q->state != state) q++;
+    if (q == p->parameters + p->count) p->parameters[p->count++] = (mpc_update_parameter){.name = name, .state = state};
+    mpc_gradient_part **end = &q->parts;
+    while (*end != NULL) end = &(*end)->next;
+    *end = part;
+    return MPC_OK;
+}
+
 /* Names and states; the values of the new graph follow when it is copied. */
 static mpc_status collect_parameters(mpc_optimizer *p, const mpc_graph *g, mpc_arena *arena) {
     size_t count = (size_t)g->output_count + 1;
@@ -212,23 +157,20 @@ static mpc_status collect_parameters(mpc_optimizer *p, const mpc_graph *g, mpc_a
     if (p->parameters == NULL || p->sums == NULL || states == NULL)
         status = mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
     for (uint32_t i = 0; i < g->output_count && status == MPC_OK; i++) {
-        const char *name = gradient_name(g, i);
-        if (name == NULL) continue;
-        const mpc_node *state = master_of(g, states, name);
-        if (state == NULL) status = MPC_FAILED;
-        else
-            p->parameters[p->count++] =
-                (mpc_update_parameter){.name = name, .state = state, .gradient = g->outputs[i].value};
+        if (gradient_name(g, i) != NULL) status = add_gradient(p, g, states, arena, i);
     }
     mpc_map_destroy(states);
     return status;
 }
 
+/* The gradient as one micro-batch has it. */
 static void map_parameters(mpc_optimizer *p) {
     for (uint32_t i = 0; i < p->count; i++) {
         mpc_update_parameter *q = &p->parameters[i];
         q->value = p->rw.map[mpc_result(q->state, 0)];
-        q->gradient = p->rw.map[q->gradient];
+        q->gradient = p->rw.map[q->parts->gradient];
+        for (const mpc_gradient_part *part = q->parts->next; part != NULL && p->accumulate <= 1; part = part->next)
+            q->gradient = mpc_build2(p->rw.b, MPC_OP_add, q->gradient, p->rw.map[part->gradient]);
     }
 }
 
@@ -255,8 +197,7 @@ static mpc_graph *build(mpc_optimizer *p, const mpc_graph *in) {
         mpc_build_const(b, 0, MPC_FMT_f32);
     }
     if (p->accumulate > 1) {
-        find_window_end(p);
-        accumulate_gradients(p);
+        mpc_optimizer_accumulate(p);
     } else {
         mpc_builder_set_name(b, "step.update");
         p->update = mpc_build_const(b, 1, MPC_FMT_bool);
@@ -280,7 +221,7 @@ static mpc_status check_options(const mpc_pass_options *o, const mpc_sink *sink)
 mpc_graph *mpc_pass_optimizer(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
     if (check_options(options, mpc_context_sink(env->ctx)) != MPC_OK) return NULL;
     mpc_arena *arena = mpc_arena_create();
-    mpc_optimizer p = {.o = options, .accumulate = mpc_option_int(options, "accumulate")};
+    mpc_optimizer p = {.o = options, .total = MPC_NONE, .accumulate = mpc_option_int(options, "accumulate")};
     mpc_graph *out = NULL;
     if (arena == NULL) mpc_error(mpc_context_sink(env->ctx), "E901", "out of memory");
     else if (mpc_check_scalar_output(in, "optimizer", "count", MPC_FMT_f32, true) == MPC_OK &&

@@ -113,6 +113,43 @@ static void n61_groups_count_their_own(void) {
     }
 }
 
+/* Losses that don't count alike: each is divided by what counted of it in the window, whichever parameters they share. */
+static void n61_shares_have_their_own_sums(void) {
+    static const char text[] =
+        "mpir 1\ngraph @step(%x: f32[4], %m: bool[4]) {\n"
+        "  %w = state() {name=w skip=keep trainable=true init=constant a=0.25} : f32[1]\n"
+        "  %v = state() {name=v skip=keep trainable=true init=constant a=0.5} : f32[1]\n"
+        "  %wx = mul(%w, %x) : f32[4]\n  %a = mul(%wx, %wx) : f32[4]\n  %vwx = mul(%v, %wx) : f32[4]\n"
+        "  %one, %n = loss_mean(%a, %m) : f32[], f32[]\n  %two, %k = loss_mean(%vwx) : f32[], f32[]\n"
+        "  %loss = add(%one, %two) : f32[]\n"
+        "  return(\"loss\": %loss, \"count\": %n, \"share.0.1\": %one, \"share.0.1.count\": %n, \"share.0.2\": %two, "
+        "\"share.0.2.count\": %k)\n}\n";
+    for (int kind = 0; kind < 3; kind++) {
+        char pipeline[256];
+        bool single = kind == 2; /* both micro-batches make a step of their own */
+        snprintf(pipeline, sizeof pipeline, "@train{optimizer.kind=sgd optimizer.lr=%s %s autocast.format=%s}",
+                 single ? "0" : "0.1", single ? "" : "optimizer.accumulate=2 optimizer.nominal=4",
+                 kind == 1 ? "f16 loss-scale.mode=dynamic" : "f32");
+        step_sim *s = start(text, pipeline);
+        if (s == NULL) return;
+        if (!single) sim_input1(s, "control.flush", 0);
+        feed(s, rows, all);
+        CHECK(sim_state(s, "w", 0) == 0.25 && sim_state(s, "v", 0) == 0.5 && sim_output(s, "update") == single);
+        feed(s, one_row, first);
+        double w = single ? 2 * 0.25 * 9 : 2 * 0.25 * (1 + 4 + 1 + 25 + 9) / 5, v = 0, count = single ? 4 : 8;
+        for (int i = 0; i < 4; i++) v += ((single ? 0 : rows[i]) + one_row[i]) / count;
+        w += 0.5 * v, v *= 0.25;
+        CHECK_MSG(fabs(sim_output(s, "grad_norm") - sqrt(w * w + v * v)) < 1e-5, "%.9g", sim_output(s, "grad_norm"));
+        if (!single) {
+            CHECK_MSG(fabs(sim_state(s, "w", 0) - (0.25 - 0.1 * w)) < 1e-6, "%.9g", sim_state(s, "w", 0));
+            CHECK_MSG(fabs(sim_state(s, "v", 0) - (0.5 - 0.1 * v)) < 1e-6, "%.9g", sim_state(s, "v", 0));
+            CHECK(sim_has_state(s, "w/acc.1") && sim_has_state(s, "w/acc.2") && sim_has_state(s, "v/acc.2"));
+            CHECK(!sim_has_state(s, "v/acc.1") && !sim_has_state(s, "w/acc") && sim_state(s, "w/acc.1", 0) == 0);
+        }
+        sim_destroy(s);
+    }
+}
+
 /* N60, FC-029: the sum over 64 micro-batches is f32 whatever the precision of the pass. */
 static void n60_accumulates_f32(void) {
     step_sim *s = start(product, "@train{optimizer.kind=sgd optimizer.lr=0.0009765625 optimizer.accumulate=64 "
@@ -322,6 +359,7 @@ int main(void) {
     n61_weights_by_valid_share();
     n61_flush_ends_a_window();
     n61_groups_count_their_own();
+    n61_shares_have_their_own_sums();
     n60_accumulates_f32();
     fc125_nothing_counts();
     n31_statistics_stand_still();
