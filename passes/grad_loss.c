@@ -30,6 +30,19 @@ static void emit_logits(mpc_grad *g, mpc_op_id op) {
 
 void mpc_grad_cross_entropy(mpc_grad *g) { emit_logits(g, MPC_OP_cross_entropy_grad); }
 
+/* Where a selection further on left nothing of dy: there a slope that isn't finite is multiplied by 0 (FC-059).
+ * MPC_NONE: there is no selection. `dy` has the shape that the slope has or grows to. */
+static mpc_value_id nothing_from(mpc_grad *g, mpc_value_id dy) {
+    g->selects = g->selected;
+    return g->selected ? mpc_grad_op2(g, MPC_OP_eq, dy, mpc_grad_number(g, 0)) : MPC_NONE;
+}
+
+/* dy slope, exactly 0 where `dead` says so (MPC_NONE: nowhere) */
+static void emit_product(mpc_grad *g, uint32_t i, mpc_value_id dead, mpc_value_id dy, mpc_value_id slope) {
+    if (dead == MPC_NONE) mpc_grad_emit2(g, i, MPC_OP_mul, dy, slope);
+    else mpc_grad_emit_unless(g, i, dead, mpc_grad_op2(g, MPC_OP_mul, dy, slope));
+}
+
 /* dtarget = (1 - smooth) (lse - logits) dloss */
 void mpc_grad_soft_cross_entropy(mpc_grad *g) {
     if (g->wanted[0]) emit_logits(g, MPC_OP_soft_cross_entropy_grad);
@@ -39,8 +52,9 @@ void mpc_grad_soft_cross_entropy(mpc_grad *g) {
     column.dims[column.rank - 1] = 1;
     mpc_value_id lse = mpc_grad_to_shape(g, mpc_grad_result(g, 1), column.rank, column.dims);
     mpc_value_id dloss = mpc_grad_to_shape(g, g->dresults[0], column.rank, column.dims);
+    mpc_value_id dead = nothing_from(g, dloss);
     dloss = mpc_grad_scale(g, dloss, 1 - mpc_attr_float(g->g, &g->node, "smooth"));
-    mpc_grad_emit2_guarded(g, 1, MPC_OP_mul, dloss, mpc_grad_op2(g, MPC_OP_sub, lse, logits));
+    emit_product(g, 1, dead, dloss, mpc_grad_op2(g, MPC_OP_sub, lse, logits));
 }
 
 /* 2 (a - b) dy */
@@ -95,12 +109,14 @@ void mpc_grad_bce_with_logits(mpc_grad *g) {
 /* d log p = -q dy; dq = (log q + 1 - log p) dy, 0 where q is */
 void mpc_grad_kl(mpc_grad *g) {
     mpc_value_id log_p = mpc_grad_operand(g, 0), q = mpc_grad_operand(g, 1), dy = g->dresults[0];
+    g->selects = g->selected;
     if (g->wanted[0]) mpc_grad_emit2_guarded(g, 0, MPC_OP_mul, dy, mpc_grad_op1(g, MPC_OP_neg, q));
     if (!g->wanted[1]) return;
     mpc_value_id slope = mpc_grad_op2(g, MPC_OP_sub, mpc_grad_op1(g, MPC_OP_log, q), log_p);
     slope = mpc_grad_op2(g, MPC_OP_add, slope, mpc_grad_number(g, 1));
-    mpc_value_id dead = mpc_grad_op2(g, MPC_OP_eq, q, mpc_grad_number(g, 0));
-    mpc_grad_emit_unless(g, 1, dead, mpc_grad_op2(g, MPC_OP_mul, dy, slope));
+    mpc_value_id dead = mpc_grad_op2(g, MPC_OP_eq, q, mpc_grad_number(g, 0)), none = nothing_from(g, dy);
+    if (none != MPC_NONE) dead = mpc_grad_op2(g, MPC_OP_or, dead, none);
+    emit_product(g, 1, dead, dy, slope);
 }
 
 /* The number of elements that count is a constant of the batch. */

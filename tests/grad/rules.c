@@ -222,6 +222,29 @@ static const rule_case networks[] = {
     ATTENTION("causal=true scale=0.5", ", %m: bool[3,3]", ", %m"),
 };
 
+/* The loss `l` of [4], its operands' gradients asked for, below each kind of selection. */
+#define SELECTED(label, params, loss) \
+    {label " under where", HEAD("%m: bool[4], %p: f32[4]") params loss \
+     "  %z = const() {value=0} : f32[]\n  %y = where(%m, %l, %z) : f32[4]\n" LOSS("4", "0")}, \
+        {label " under maximum", HEAD("%m: bool[4], %p: f32[4]") params loss \
+         "  %k = const() {value=0.75} : f32[]\n  %y = maximum(%l, %k) : f32[4]\n" LOSS("4", "0")}, \
+        {label " under a clamp", HEAD("%m: bool[4], %p: f32[4]") params loss \
+         "  %k = const() {value=0.25} : f32[]\n  %h = const() {value=1.25} : f32[]\n" \
+         "  %w = maximum(%l, %k) : f32[4]\n  %y = minimum(%w, %h) : f32[4]\n" LOSS("4", "0")}, \
+    { \
+        label " under a mask", \
+            HEAD("%m: bool[4], %p: f32[]") params loss "  %y, %n = loss_mean(%l, %m) : f32[], f32[]\n" LOSS("", "") \
+    }
+#define PAIR(op, b) SELECTED(op, PARAM("a", "4") PARAM(b, "4"), "  %l = " op "(%a, %" b ") : f32[4]\n")
+#define SOFT(smooth) \
+    SELECTED("soft labels " smooth, PARAM("a", "4,3") PARAM("posb", "4,3"), \
+             "  %l, %s = soft_cross_entropy(%a, %posb) " smooth " : f32[4], f32[4]\n")
+
+static const rule_case selected[] = {
+    SOFT(""),        SOFT("{smooth=0.2}"), PAIR("kl", "posb"),           PAIR("mse", "b"),
+    PAIR("l1", "b"), PAIR("huber", "b"),   PAIR("bce_with_logits", "b"),
+};
+
 /* Everything together: a transformer block with tied weights, dropout and masked targets; a residual convolution block.
  */
 static const rule_case models[] = {
@@ -274,6 +297,7 @@ int main(void) {
     check_all(moving, sizeof moving / sizeof *moving);
     check_all(products, sizeof products / sizeof *products);
     check_all(networks, sizeof networks / sizeof *networks);
+    check_all(selected, sizeof selected / sizeof *selected);
     check_all(models, sizeof models / sizeof *models);
     return check_result();
 }

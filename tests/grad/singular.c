@@ -152,6 +152,22 @@ static const singular_case cases[] = {
      {"x", "m"},
      {{0, 2, 4}, {0, 1, 1}},
      {{0, 0.25, 0.125}}},
+    {"an infinite divergence under the mask",
+     HEAD("%m: bool[2]")
+         PARAM("q", "2") "  %one = const() {value=-1} : f32[]\n  %u = expand(%one) {shape=[2]} : f32[2]\n"
+                         "  %r = kl(%u, %q) : f32[2]\n  %y, %n = loss_mean(%r, %m) : f32[], f32[]\n" SUM("", ""),
+     {"q", "m"},
+     {{HUGE_VAL, 1}, {0, 1}},
+     {{0, 2}}},
+    {"an impossible class under the mask",
+     HEAD("%m: bool[2]")
+         PARAM("t", "2,2") "  %f = cast(%m) {to=f32} : f32[2]\n  %r = log(%f) : f32[2]\n"
+                           "  %c = reshape(%r) {shape=[2,1]} : f32[2,1]\n  %x = expand(%c) {shape=[2,2]} : f32[2,2]\n"
+                           "  %l, %s = soft_cross_entropy(%x, %t) : f32[2], f32[2]\n"
+                           "  %y, %n = loss_mean(%l, %m) : f32[], f32[]\n" SUM("", ""),
+     {"t", "m"},
+     {{0.5, 0.5, 0.25, 0.75}, {0, 1}},
+     {{0, 0, 0.69314718055994531, 0.69314718055994531}}},
     {"NaN in the branch not taken of smooth functions",
      HEAD("%c: bool[2]")
          PARAM("x", "2") "  %t = tanh(%x) : f32[2]\n  %s = sigmoid(%t) : f32[2]\n  %e = erf(%s) : f32[2]\n"
