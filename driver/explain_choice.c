@@ -29,6 +29,7 @@ static const char *name_of(const mpc_graph *g, mpc_node_id id) { return mpc_valu
 /* ---- whose word turns it ---- */
 
 enum { MOST_TRIES = 6 };
+static const double NOISE = 1e-13; /* seconds: of sums in another order */
 
 typedef struct neighbours {
     mpc_node_id node[MOST_TRIES];
@@ -60,7 +61,7 @@ static void list_speakers(const mpc_graph *g, mpc_node_id id, neighbours *out) {
 
 static void take_trial(verdict *v, mpc_trial trial) {
     v->trial = trial;
-    v->price = trial.price;
+    v->price = fabs(trial.price) < NOISE ? 0 : trial.price;
     v->price_of = "word";
 }
 
@@ -169,22 +170,21 @@ static bool find_neighbours(const mpc_explaining *e, const mpc_choice_line *line
     return n.operands > 1 && try_neighbours(e, n.node, n.operands, v);
 }
 
-/* What a solver says of a rule: its number, or one of the kinds that have none. The numbers that rule a format out are
- * told by the reason. */
+/* What a solver says of a rule: its number, or one of the kinds that have none; else the reason has the number, as of
+ * range evidence. */
 static void take_rule(const char *said, const char *why, char rule[MPC_RULE_SIZE]) {
     static const struct {
         const char *said, *kind;
-    } kinds[] = {{"a constant", "constant"},
-                 {"agree", "agree"},
-                 {"given", "user"},
-                 {"range", "range"},
-                 {"its type is fixed", "type"}};
+    } kinds[] = {{"a constant", "constant"}, {"agree", "agree"}, {"given", "user"}};
     if (mpc_find_rule(said, rule)) return;
-    bool by_numbers = strcmp(said, "range") == 0;
-    if (by_numbers && mpc_find_rule(why, rule)) return;
-    snprintf(rule, MPC_RULE_SIZE, "type");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].said, said) == 0) snprintf(rule, MPC_RULE_SIZE, "%s", kinds[i].kind);
+        if (strcmp(kinds[i].said, said) == 0) {
+            snprintf(rule, MPC_RULE_SIZE, "%s", kinds[i].kind);
+            return;
+        }
+    bool typed = strcmp(said, "its type is fixed") == 0;
+    if (typed || !mpc_find_rule(why, rule))
+        snprintf(rule, MPC_RULE_SIZE, "%s", strcmp(said, "range") == 0 ? "range" : "type");
 }
 
 /* A view of a parameter or of another state. */
@@ -205,7 +205,9 @@ static void find_decider(const mpc_explaining *e, const mpc_choice_line *line, v
     if (!v->pin.possible && views_a_state(e->g, e->id)) snprintf(x->rule, sizeof x->rule, "N70");
     if (!find_neighbours(e, line, v) && *x->rule) x->kind = MPC_BLOCK_RULE;
     if (v->price < 0 && !*x->rule && v->trial.rule) snprintf(x->rule, sizeof x->rule, "%s", v->trial.rule);
-    if (v->price < 0 && *x->rule && x->kind == MPC_BLOCK_NONE) x->kind = MPC_BLOCK_RULE;
+    if (v->price < 0 && !*x->rule)
+        snprintf(x->rule, sizeof x->rule, "%s", mpc_format_is_low(mpc_format_find(e->s->train->also)) ? "gap" : "word");
+    if (v->price < 0 && x->kind == MPC_BLOCK_NONE) x->kind = MPC_BLOCK_RULE;
 }
 
 /* The reasons of the solver `list` begin with the class that decided. */

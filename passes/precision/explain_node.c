@@ -129,10 +129,14 @@ void mpc_range_rule(const mpc_plan *p, mpc_node_id id, mpc_format low, char rule
     }
 }
 
+/* What is held says why; an op with types of its own may cite a rule in its documentation, elementwise ones have none. */
 static void find_rule(const mpc_plan *p, mpc_node_id id, mpc_explained *out) {
+    const mpc_op *op = mpc_node_op(p->g, id);
     bool fixed = is_fixed(p, &p->g->nodes[id]);
+    mpc_sym held = p->fixed.held[id];
+    if (held != 0 && mpc_find_rule(mpc_sym_text(p->g->ctx, held), out->rule)) return;
     if (mpc_find_rule(mpc_sym_text(p->g->ctx, p->g->nodes[id].why), out->rule)) return;
-    if (fixed && mpc_find_rule(mpc_node_op(p->g, id)->doc, out->rule)) return;
+    if (fixed && op->kind != MPC_KIND_EWISE && mpc_find_rule(op->doc, out->rule)) return;
     snprintf(out->rule, sizeof out->rule, fixed ? "type" : "class");
 }
 

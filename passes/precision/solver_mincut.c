@@ -88,6 +88,10 @@ static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, 
     const char *cls = mpc_class_name(mpc_node_op(p->g, id)->cls), *rule = rule_of_result(l, id);
     char one[16], two[16], charge[64], ban[32];
     ban_text(p, l, mpc_storage_variable(l, v), ban);
+    if (p->fixed.held[id] != 0) {
+        mpc_plan_decide(p, id, d, "%s", mpc_sym_text(p->g->ctx, p->fixed.held[id]));
+        return;
+    }
     if (!mpc_format_is_low(d.result) && rule != NULL) {
         mpc_plan_decide(p, id, d, "%s: f32 (%s)", cls, rule);
         return;

@@ -9,7 +9,7 @@ import shutil
 from support import Folder, check, finish
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
-KINDS = {"type", "class", "constant", "agree", "user", "range"}  # reasons without a number
+KINDS = {"type", "class", "constant", "agree", "user", "range", "gap", "word", "budget"}  # reasons without a number
 MOST = 4  # values of a model that there is something to change about, and as many others
 advised = {"policy": 0, "@": 0, "place": 0, "nothing": 0}
 
@@ -62,6 +62,9 @@ def check_page(f, model, p, *options):
         check(p["price"] > -1e-12 or p["rule"], "less for nothing", *told)
         check(p.get("price_of") != "plan" or p["price"] > -1e-12, *told)
         check(p.get("price_of") != "alone", *told)
+    if "terms" in p and "--formats" not in options:
+        here = p["terms"]["f32" if decision(p) == "f32" else "low"]
+        check(here is not None and here < 1e-12, "the format that it has is the dearer one", *told)
     after = follow(f, model, p, *options)
     if after is None:
         advised["nothing"] += 1

@@ -1,6 +1,6 @@
 /* The cut against everything it could have been: on random graphs and random devices, with two formats, its value equals the smallest price of all
- * assignments that keep the rules, each priced by mpc_plan_price, which knows nothing of cuts. With three formats the descent lies between the bound and
- * the best of two. Arguments: first seed, number of graphs. */
+ * assignments that keep the rules, each priced by mpc_plan_price, which knows nothing of cuts; so does the cut with one decision pinned, of those that have
+ * it so. With three formats the descent lies between the bound and the best of two. Arguments: first seed, number of graphs. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 enum { MOST_FREE = 14 };
 
 typedef struct tally {
-    int graphs, free, mixed, beaten_list, joint, agreed;
+    int graphs, free, mixed, beaten_list, joint, pinned, impossible;
 } tally;
 
 static bool keeps_rules(const mpc_labels *l) {
@@ -28,13 +28,14 @@ static uint32_t list_free(const mpc_labels *l, uint32_t out[MOST_FREE + 1]) {
     return count;
 }
 
-/* The smallest price over all labels of `count` free variables. */
-static double search_all(mpc_plan *p, const mpc_costs *c, mpc_labels *l, const uint32_t *open, uint32_t count) {
+/* The smallest price over all labels of `count` free variables; with `held` in `format`, unless it is MPC_NONE. */
+static double search_all(mpc_plan *p, const mpc_costs *c, mpc_labels *l, const uint32_t *open, uint32_t count, uint32_t held,
+                         mpc_format format) {
     double best = HUGE_VAL;
     for (uint32_t bits = 0; bits < 1u << count; bits++) {
         for (uint32_t i = 0; i < count; i++)
             l->variables[open[i]].label = bits >> i & 1 ? p->low : MPC_FMT_f32;
-        if (!keeps_rules(l)) continue;
+        if (!keeps_rules(l) || (held != MPC_NONE && mpc_label_of(l, held) != format)) continue;
         mpc_labels_write(l, p);
         best = fmin(best, mpc_plan_price(p, c).seconds);
     }
@@ -67,6 +68,31 @@ static void three_formats(mpc_plan *p, const mpc_costs *c, double two, uint64_t 
     CHECK_MSG(s.cost.seconds <= two * (1 + 1e-9), "seed %llu: three formats cost %g, two %g", (unsigned long long)seed, s.cost.seconds, two);
 }
 
+/* One decision, drawn, in the format that it hasn't. `l`: of the open plan. */
+static void check_pin(mpc_plan *p, const mpc_costs *c, mpc_labels *l, const uint32_t *open, uint32_t count, dice *d, tally *t) {
+    mpc_plan_choices *choices = mpc_plan_choices_create();
+    mpc_pin *pin = mpc_plan_choices_pin(choices);
+    mpc_solution s = {0};
+    mpc_node_id id = roll(d, p->g->node_count);
+    for (uint32_t i = 0; !mpc_is_assigned(p->g, id) || p->given[id]; i++) {
+        if (i == p->g->node_count) break;
+        id = (id + 1) % p->g->node_count;
+    }
+    uint32_t held = mpc_deciding_variable(l, id);
+    *pin = (mpc_pin){.value = mpc_value_name(p->g, mpc_result(&p->g->nodes[id], 0)), .format = roll(d, 2) ? p->low : MPC_FMT_f32};
+    double best = search_all(p, c, l, open, count, held, pin->format);
+    reopen_plan(p);
+    CHECK(mpc_mincut_formats(p, c, &p->low, 1, choices, &s) == MPC_OK);
+    CHECK_MSG(pin->possible == isfinite(best), "seed %llu: `%s` pinned to %s is %spossible", (unsigned long long)d->seed, pin->value,
+              mpc_format_get(pin->format)->name, pin->possible ? "" : "im");
+    CHECK(pin->possible == (pin->rule == NULL));
+    CHECK_MSG(!pin->possible || is_near(s.cost.seconds, best), "seed %llu: with `%s` pinned the cut's plan costs %.12g, the best is %.12g",
+              (unsigned long long)d->seed, pin->value, s.cost.seconds, best);
+    t->pinned += pin->possible;
+    t->impossible += !pin->possible;
+    mpc_plan_choices_destroy(choices);
+}
+
 static void check_graph(const mpc_graph *g, dice *d, mpc_pass_env *env, tally *t) {
     mpc_arena *arena = mpc_arena_create();
     mpc_plan p = prepare_plan(g, MPC_FMT_bf16, arena);
@@ -77,7 +103,7 @@ static void check_graph(const mpc_graph *g, dice *d, mpc_pass_env *env, tally *t
     CHECK(c != NULL && !l.failed);
     if (c != NULL && count > 0 && count <= MOST_FREE) {
         if (roll(d, 4) == 0) charge(c, d, arena);
-        double best = search_all(&p, c, &l, open, count);
+        double best = search_all(&p, c, &l, open, count, MPC_NONE, MPC_FMT_none);
         mpc_solution s = {0};
         reopen_plan(&p);
         CHECK(mpc_mincut_formats(&p, c, &p.low, 1, NULL, &s) == MPC_OK);
@@ -90,6 +116,7 @@ static void check_graph(const mpc_graph *g, dice *d, mpc_pass_env *env, tally *t
         t->mixed += s.cost.f32_share > 0.05 && s.cost.f32_share < 0.95;
         t->free += (int)count;
         t->graphs++;
+        check_pin(&p, c, &l, open, count, d, t);
         three_formats(&p, c, best, d->seed);
     }
     mpc_arena_destroy(arena);
@@ -131,6 +158,8 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "%d graphs, %d of training steps drawn, %.1f free formats each; %d mix formats, %d are cheaper than list\n", t.graphs,
             t.joint, t.graphs > 0 ? (double)t.free / t.graphs : 0, t.mixed, t.beaten_list);
+    fprintf(stderr, "one decision pinned: %d, and %d that the rules forbid\n", t.pinned, t.impossible);
+    if (count >= 1000) CHECK(t.pinned > t.graphs / 4 && t.impossible > t.graphs / 20);
     if (count >= 1000) CHECK(t.graphs >= (int)count / 2 && t.mixed > t.graphs / 10 && t.beaten_list > t.graphs / 10);
     return check_result();
 }
