@@ -43,7 +43,8 @@ static bool compare_one(comparison *c, compared *row) {
     train.solver = row->solver->name;
     if (!row->solver->takes_also) train.also = "none";
     return mpc_formats_try(s, &train, c->choices, &row->plan) &&
-           mpc_hard_rules_check(row->plan.graph, mpc_format_find(s->train->precision), &env, c->arena, &row->broken) == MPC_OK;
+           mpc_hard_rules_check(row->plan.graph, mpc_format_find(s->train->precision), &env, c->arena, &row->broken) ==
+               MPC_OK;
 }
 
 static bool compare_all(comparison *c) {
@@ -57,7 +58,7 @@ static bool compare_all(comparison *c) {
     }
     *sink = own;
     if (!ok && muted) mpc_error(c->session->sink, "E105", "a solver failed on this model: `--solver NAME` shows why");
-    for (uint32_t i = 0; i < c->count; i++)
+    for (uint32_t i = 0; ok && i < c->count; i++)
         if (strcmp(c->rows[i].solver->name, "mincut") == 0) c->mincut = &c->rows[i].plan;
     return ok;
 }
@@ -133,7 +134,8 @@ static void print_bound(const comparison *c) {
 static void print_as_list(const comparison *c) {
     const char *precision = c->session->train->precision;
     if (!c->mincut->as_list) return;
-    printf("%s multiplies no faster than f32 on %s, so mincut takes it for its numbers, as list does (W155); for speed take precision = f32 there\n",
+    printf("%s multiplies no faster than f32 on %s, so mincut takes it for its numbers, as list does (W155); for speed "
+           "take precision = f32 there\n",
            precision, c->session->profile->name);
 }
 
@@ -175,10 +177,11 @@ static json_t *json_of_rules(const compared *row) {
     for (uint32_t i = 0; i < row->broken.count; i++) {
         const mpc_broken_rule *b = &row->broken.data[i];
         const mpc_node *n = &row->plan.graph->nodes[b->node];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "rule", b->rule, "value",
-                                              mpc_value_name(row->plan.graph, n->result_begin), "op",
-                                              mpc_node_op(row->plan.graph, b->node)->name, "why", b->why, "file",
-                                              mpc_sym_text(row->plan.graph->ctx, n->loc.file), "line", (int)n->loc.line));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "rule", b->rule, "value",
+                                        mpc_value_name(row->plan.graph, n->result_begin), "op",
+                                        mpc_node_op(row->plan.graph, b->node)->name, "why", b->why, "file",
+                                        mpc_sym_text(row->plan.graph->ctx, n->loc.file), "line", (int)n->loc.line));
     }
     return list;
 }
@@ -188,20 +191,22 @@ static json_t *json_of_row(const compared *row) {
     json_t *bytes = json_object();
     for (int f = 1; f < MPC_FMT_count; f++)
         if (c->bytes[f] > 0) json_object_set_new(bytes, mpc_format_get((mpc_format)f)->name, json_real(c->bytes[f]));
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:o, s:f, s:o, s:i, s:s, s:s, s:b, s:b}", "solver", row->solver->name,
-                     "seconds", c->seconds, "ops_seconds", c->ops, "values_seconds", c->values, "casts_seconds", c->casts,
-                     "casts", (int)c->cast_count, "bytes", bytes, "f32_share", c->f32_share, "broken", json_of_rules(row),
-                     "kept_by_type", (int)row->broken.kept, "precision", row->plan.precision, "also", row->plan.also,
-                     "loss_scale", row->plan.scaled, "as_list", row->plan.as_list);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i, s:o, s:f, s:o, s:i, s:s, s:s, s:b, s:b}", "solver",
+                     row->solver->name, "seconds", c->seconds, "ops_seconds", c->ops, "values_seconds", c->values,
+                     "casts_seconds", c->casts, "casts", (int)c->cast_count, "bytes", bytes, "f32_share", c->f32_share,
+                     "broken", json_of_rules(row), "kept_by_type", (int)row->broken.kept, "precision",
+                     row->plan.precision, "also", row->plan.also, "loss_scale", row->plan.scaled, "as_list",
+                     row->plan.as_list);
 }
 
 static void print_json(const comparison *c) {
     json_t *rows = json_array();
     for (uint32_t i = 0; i < c->count; i++) json_array_append_new(rows, json_of_row(&c->rows[i]));
-    json_t *all = json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:f}", "precision", c->session->train->precision, "also",
-                            c->session->train->also, "target", c->session->profile->name, "batch",
-                            (json_int_t)c->session->train->batch, "lower_bound_seconds",
-                            c->mincut->bound > 0 ? json_real(c->mincut->bound) : json_null(), "solvers", rows, "gap", gap(c));
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:I, s:o, s:o, s:f}", "precision", c->session->train->precision, "also",
+                  c->session->train->also, "target", c->session->profile->name, "batch",
+                  (json_int_t)c->session->train->batch, "lower_bound_seconds",
+                  c->mincut->bound > 0 ? json_real(c->mincut->bound) : json_null(), "solvers", rows, "gap", gap(c));
     if (all) json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);
