@@ -1,13 +1,18 @@
-/* Least squares over shapes: a time is a setup, so many seconds of a multiplication, of an operand's element and of a result's, each 0 at least. In kinds whose shapes all move
- * about as much as they multiply the time of multiplications may come out as 0, hence an infinite rate, which any large product would then be priced by; so
- * it counts only where it is a visible part of some shape's time. */
+/* Least squares over shapes: a time is a setup, so many seconds of a multiplication, of an operand's element and of a
+ * result's, each 0 at least. In kinds whose shapes all move about as much as they multiply the time of multiplications
+ * may come out as 0, hence an infinite rate, which any large product would then be priced by; so it counts only where
+ * it is a visible part of some shape's time. */
 #include "driver/fit_rate.h"
 
 #include <math.h>
 
-enum { FIGURES = 4, FLOPS = 1 }; /* of a rate: setup, seconds of a multiplication, of an operand's element, of a result's element */
+enum {
+    FIGURES = 4,
+    FLOPS = 1
+}; /* of a rate: setup, seconds of a multiplication, of an operand's element, of a result's element */
 
-static const double LEAST_SHARE = 1.0 / 3; /* of some shape's time; with less, an error of a few per cent in the times is one of the rate several times over */
+static const double LEAST_SHARE = 1.0 / 3; /* of some shape's time; with less, an error of a few per cent in the times
+                                              is one of the rate several times over */
 
 typedef struct fit {
     double normal[FIGURES][FIGURES], right[FIGURES];
@@ -25,7 +30,8 @@ static void add_shape(fit *f, const double terms[FIGURES], double seconds) {
     f->count++;
 }
 
-/* Without negative figures, one figure after the other until nothing moves. `fixed`: one that stays as it is; FIGURES: none. */
+/* Without negative figures, one figure after the other until nothing moves. `fixed`: one that stays as it is; FIGURES:
+ * none. */
 static void solve(const fit *f, int fixed, double x[FIGURES]) {
     enum { ROUNDS = 5000 };
     for (int round = 0; round < ROUNDS; round++)
@@ -53,7 +59,8 @@ static void terms_of(const mpc_rate *tiles, const mpc_op_size *size, double term
 static bool counts(const mpc_measured_op *op, mpc_cost_kind kind) { return op->size.kind == kind && op->seconds > 0; }
 
 /* The largest part that multiplications have of a shape's time. */
-static double share_of_flops(const mpc_rate *tiles, mpc_cost_kind kind, const mpc_measured_op *ops, uint32_t count, double x) {
+static double share_of_flops(const mpc_rate *tiles, mpc_cost_kind kind, const mpc_measured_op *ops, uint32_t count,
+                             double x) {
     double share = 0;
     for (uint32_t i = 0; i < count; i++) {
         double terms[FIGURES];
@@ -65,7 +72,8 @@ static double share_of_flops(const mpc_rate *tiles, mpc_cost_kind kind, const mp
 }
 
 /* With the tiles and the misalignment of `r`; the sum of squares of relative errors, infinite when nothing fits. */
-static double fit_figures(mpc_rate *r, mpc_cost_kind kind, const mpc_measured_op *ops, uint32_t count, mpc_fit_outcome *outcome) {
+static double fit_figures(mpc_rate *r, mpc_cost_kind kind, const mpc_measured_op *ops, uint32_t count,
+                          mpc_fit_outcome *outcome) {
     fit f = {0};
     double x[FIGURES] = {0}, error = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
-/* f16 brings its loss scale along: every gradient is unscaled, which a step without f16 needn't do. So with f16 among the formats there are two steps to assign,
- * one with f16 and a scale and one with neither, and the faster one is taken. The exception: where f16 alone is asked for and multiplies no faster than f32, who
- * asks wants its numbers (W155). Trials say nothing; the step that is made in the end does. */
+/* f16 brings its loss scale along: every gradient is unscaled, which a step without f16 needn't do. So with f16 among
+ * the formats there are two steps to assign, one with f16 and a scale and one with neither, and the faster one is
+ * taken. The exception: where f16 alone is asked for and multiplies no faster than f32, who asks wants its numbers
+ * (W155). Trials say nothing; the step that is made in the end does. */
 #include "driver/format_choice.h"
 
 #include <jansson.h>
@@ -75,8 +76,8 @@ static bool is_for_numbers(const mpc_session *s, const mpc_train_config *train, 
 static double smaller_bound(double a, double b) { return a > 0 && b > 0 && b < a ? b : a; }
 
 /* `with`, or `without` when that is what would run; the other graph is destroyed. */
-static void take_better(const mpc_train_config *train, bool numbers, mpc_formats_tried *with, mpc_formats_tried *without,
-                        mpc_formats_tried *out) {
+static void take_better(const mpc_train_config *train, bool numbers, mpc_formats_tried *with,
+                        mpc_formats_tried *without, mpc_formats_tried *out) {
     bool clean = without->graph && !has_f16(without->graph);
     bool weighs = strcmp(train->solver, "mincut") == 0 && !numbers;
     bool better = clean && (!has_f16(with->graph) || (weighs && without->cost.seconds <= with->cost.seconds));
@@ -88,9 +89,22 @@ static void take_better(const mpc_train_config *train, bool numbers, mpc_formats
     mpc_graph_destroy(better ? with->graph : without->graph);
 }
 
+/* Where mincut is as list, which knows one low format, that is f16 in the step with a scale: the other one has the step
+ * without. */
+static mpc_train_config with_f16(const mpc_session *s, const mpc_train_config *train) {
+    mpc_train_config with = *train;
+    const char *second = mpc_train_second_format(train->precision, train->also);
+    bool gains = mpc_device_gains(s->profile, mpc_format_find(train->precision)) ||
+                 (second && mpc_device_gains(s->profile, mpc_format_find(second)));
+    if (!second || gains || strcmp(train->solver, "mincut") != 0) return with;
+    with.precision = "f16";
+    with.also = "none";
+    return with;
+}
+
 bool mpc_formats_try(mpc_session *s, const mpc_train_config *train, mpc_plan_choices *choices, mpc_formats_tried *out) {
     if (!mpc_train_has_loss_scale(train->precision, train->also)) return try_formats(s, train, 0, choices, out);
-    mpc_train_config other = without_f16(train);
+    const mpc_train_config other = without_f16(train), both = with_f16(s, train);
     bool numbers = is_for_numbers(s, train, &other);
     mpc_formats_tried with, without;
     mpc_sink *sink = &s->cli->sink, own = *sink;
@@ -98,7 +112,7 @@ bool mpc_formats_try(mpc_session *s, const mpc_train_config *train, mpc_plan_cho
     bool tried = try_formats(s, &other, 0, choices, &without);
     *sink = own;
     double f32 = tried && numbers ? without.cost.seconds : 0;
-    if (!try_formats(s, train, f32, choices, &with)) {
+    if (!try_formats(s, &both, f32, choices, &with)) {
         mpc_graph_destroy(with.graph);
         mpc_graph_destroy(without.graph);
         *out = (mpc_formats_tried){0};
@@ -121,8 +135,8 @@ static void print_asked(const mpc_train_config *train, mpc_str *out) {
     mpc_str_printf(out, "%s%s%s", train->precision, second ? "," : "", second ? second : "");
 }
 
-/* A run that went without f16 goes on without it, also when the command line repeats what was asked for. */
-static bool run_left_f16_out(const mpc_session *s) {
+/* A run that went without a format goes on without it, also when the command line repeats what was asked for. */
+static bool run_left_one_out(const mpc_session *s) {
     mpc_str asked = {0};
     print_asked(s->train, &asked);
     bool same = s->formats_asked && strcmp(s->formats_asked, mpc_str_cstr(&asked)) == 0;
@@ -144,36 +158,43 @@ static bool change(mpc_session *s, const char *key, const char *value) {
     return false;
 }
 
-static bool leave_f16_out(mpc_session *s, const mpc_train_config *other) {
-    bool second = strcmp(s->train->also, "none") != 0;
+static bool take(mpc_session *s, const char *precision, const char *also) {
+    bool second = strcmp(s->train->also, also) != 0;
     mpc_str asked = {0};
     print_asked(s->train, &asked);
     s->formats_asked = mpc_sym_text(s->ctx, mpc_intern(s->ctx, mpc_str_cstr(&asked)));
     mpc_str_free(&asked);
-    return change(s, "precision", other->precision) && (!second || change(s, "also", "none"));
+    return change(s, "precision", precision) && (!second || change(s, "also", also));
 }
 
 static void say(const mpc_session *s, const mpc_formats_tried *taken) {
     mpc_str text = {0};
     const char *target = s->profile->name, *precision = taken->precision;
-    if (!taken->f16_seconds)
+    if (taken->scaled)
+        mpc_str_printf(&text,
+                       "no format multiplies faster than f32 on %s, and one is enough to see its numbers: the training "
+                       "is in %s, the faster one",
+                       target, precision);
+    else if (!taken->f16_seconds)
         mpc_str_printf(&text, "no value is f16 by solver %s on %s: the training is in %s, without a loss scale",
                        s->train->solver, target, precision);
     else
-        mpc_str_printf(&text,
-                       "f16 and the loss scale that it needs gain nothing on %s: the training is in %s, %.4g us a step by the "
-                       "model against %.4g us",
-                       target, precision, taken->cost.seconds * 1e6, taken->f16_seconds * 1e6);
+        mpc_str_printf(
+            &text,
+            "f16 and the loss scale that it needs gain nothing on %s: the training is in %s, %.4g us a step by the "
+            "model against %.4g us",
+            target, precision, taken->cost.seconds * 1e6, taken->f16_seconds * 1e6);
     const mpc_diag note = {.severity = MPC_SEV_NOTE,
                            .code = "W157",
                            .message = mpc_str_cstr(&text),
-                           .help = taken->f16_seconds ? "--solver list takes f16 whatever it costs" : NULL};
+                           .help = !taken->scaled && taken->f16_seconds ? "--solver list takes f16 whatever it costs"
+                                                                        : NULL};
     if (s->sink) s->sink->emit(s->sink->user, &note);
     mpc_str_free(&text);
 }
 
 /* A step that can't be assigned says so when it is made. */
-static bool settle_by_trial(mpc_session *s, const mpc_train_config *other) {
+static bool settle_by_trial(mpc_session *s) {
     mpc_sink *sink = &s->cli->sink, own = *sink;
     mpc_formats_tried taken;
     sink->emit = drop;
@@ -182,9 +203,9 @@ static bool settle_by_trial(mpc_session *s, const mpc_train_config *other) {
     if (!tried) return true;
     s->f32_seconds = taken.f32_seconds;
     mpc_graph_destroy(taken.graph);
-    if (taken.scaled) return true;
+    if (strcmp(taken.precision, s->train->precision) == 0 && strcmp(taken.also, s->train->also) == 0) return true;
     say(s, &taken);
-    return leave_f16_out(s, other);
+    return take(s, taken.precision, taken.also);
 }
 
 bool mpc_formats_settle(mpc_session *s) {
@@ -192,7 +213,9 @@ bool mpc_formats_settle(mpc_session *s) {
     s->formats_settled = true;
     s->formats_asked = json_string_value(json_object_get(s->run, "formats_asked"));
     if (!mpc_train_has_loss_scale(s->train->precision, s->train->also)) return true;
-    mpc_train_config other = without_f16(s->train);
-    if (!s->run) return settle_by_trial(s, &other);
-    return !run_left_f16_out(s) || leave_f16_out(s, &other);
+    if (!s->run) return settle_by_trial(s);
+    const json_t *settings = json_object_get(s->run, "settings");
+    const char *precision = json_string_value(json_object_get(settings, "precision"));
+    const char *also = json_string_value(json_object_get(settings, "also"));
+    return !precision || !also || !run_left_one_out(s) || take(s, precision, also);
 }

@@ -1,5 +1,6 @@
-/* What `mpc calibrate` makes of times: known rates come back from times made of them; where no time tells how fast multiplying is (a busy machine, shapes that
- * only move data) the line has the best rate that was seen and says so, never an end of a range; with too few shapes it stays as the built-in profile has it. */
+/* What `mpc calibrate` makes of times: known rates come back from times made of them; where no time tells how fast
+ * multiplying is (a busy machine, shapes that only move data) the line has the best rate that was seen and says so,
+ * never an end of a range; with too few shapes it stays as the built-in profile has it. */
 #include <math.h>
 #include <string.h>
 
@@ -8,17 +9,20 @@
 
 enum { SHAPES = 9 };
 
-static const double extents[SHAPES][4] = {{16, 64, 64, 16},  {16, 64, 16, 64},   {64, 16, 16, 16},   {32, 128, 128, 8},  {32, 128, 8, 128},
-                                          {8, 128, 128, 8},  {16, 128, 128, 32}, {16, 128, 32, 128}, {4, 256, 256, 64}};
+static const double extents[SHAPES][4] = {{16, 64, 64, 16},   {16, 64, 16, 64},   {64, 16, 16, 16},
+                                          {32, 128, 128, 8},  {32, 128, 8, 128},  {8, 128, 128, 8},
+                                          {16, 128, 128, 32}, {16, 128, 32, 128}, {4, 256, 256, 64}};
 
-static const mpc_rate built_in = {.flops = 5e11, .setup = 1e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 1e-10};
+static const mpc_rate built_in = {
+    .flops = 5e11, .setup = 1e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 1e-10};
 
 /* The shapes with the times of a rate, each off by up to `noise`. */
 static void make(mpc_measured_op ops[SHAPES], const mpc_rate *truth, double noise) {
     uint64_t state = 12345;
     for (int i = 0; i < SHAPES; i++) {
         const double *e = extents[i];
-        ops[i] = (mpc_measured_op){.size = {.kind = MPC_COST_MATMUL_BATCH, .batch = e[0], .extent = {e[1], e[2], e[3]}}};
+        ops[i] =
+            (mpc_measured_op){.size = {.kind = MPC_COST_MATMUL_BATCH, .batch = e[0], .extent = {e[1], e[2], e[3]}}};
         ops[i].size.operands = e[0] * e[3] * (e[1] + e[2]);
         ops[i].size.result = e[0] * e[1] * e[2];
         state = state * 6364136223846793005u + 1442695040888963407u;
@@ -43,7 +47,8 @@ static double worst_error(const mpc_rate *r, const mpc_measured_op ops[SHAPES]) 
 }
 
 static void a_rate_comes_back(void) {
-    const mpc_rate truth = {.flops = 8e10, .setup = 2e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 3e-10, .store = 1e-10};
+    const mpc_rate truth = {
+        .flops = 8e10, .setup = 2e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 3e-10, .store = 1e-10};
     mpc_measured_op ops[SHAPES];
     mpc_rate r = built_in;
     make(ops, &truth, 0);
@@ -57,7 +62,8 @@ static void a_rate_comes_back(void) {
 
 static void what_only_moves_has_the_best_rate_seen(void) {
     for (int noisy = 0; noisy < 2; noisy++) {
-        const mpc_rate truth = {.flops = 1e18, .setup = 2e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 2e-9, .store = 4e-10};
+        const mpc_rate truth = {
+            .flops = 1e18, .setup = 2e-6, .tile = {1, 1, 1}, .align = 1, .misaligned = 1, .pack = 2e-9, .store = 4e-10};
         mpc_measured_op ops[SHAPES];
         mpc_rate r = built_in;
         make(ops, &truth, noisy ? 0.02 : 0);
@@ -73,7 +79,8 @@ static void too_few_shapes_change_nothing(void) {
     mpc_rate r = built_in;
     make(ops, &built_in, 0);
     for (int i = 4; i < SHAPES; i++) ops[i].seconds = 0; /* could not be measured */
-    CHECK(mpc_fit_rate(&r, MPC_COST_MATMUL_BATCH, ops, SHAPES) == MPC_FIT_BUILT_IN && memcmp(&r, &built_in, sizeof r) == 0);
+    CHECK(mpc_fit_rate(&r, MPC_COST_MATMUL_BATCH, ops, SHAPES) == MPC_FIT_BUILT_IN &&
+          memcmp(&r, &built_in, sizeof r) == 0);
     CHECK(mpc_fit_rate(&r, MPC_COST_CONV, ops, SHAPES) == MPC_FIT_BUILT_IN && memcmp(&r, &built_in, sizeof r) == 0);
 }
 
