@@ -7,8 +7,7 @@ static bool copy_names(mpc_builder *b, const mpc_graph *from, const mpc_node *no
                        mpc_type_id *types) {
     for (uint32_t i = 0; i < node->result_count; i++) {
         const mpc_value *value = &from->values[mpc_result(node, i)];
-        bool none = value->name == 0 && b->graph->unnamed;
-        names[i] = none ? 0 : mpc_builder_unique_sym(b, value->name);
+        names[i] = mpc_builder_unique_sym(b, value->name);
         types[i] = value->type;
     }
     return !b->failed;

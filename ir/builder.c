@@ -34,6 +34,7 @@ mpc_builder *mpc_builder_create(mpc_context *ctx, const char *graph_name) {
 /* Everything but the graph. */
 static void free_builder(mpc_builder *b) {
     mpc_idmap_free(&b->names);
+    mpc_free(b->taken);
     mpc_idmap_free(&b->op_numbers);
     mpc_idmap_free(&b->nexts);
     mpc_idmap_free(&b->outputs);
@@ -161,8 +162,31 @@ mpc_sym mpc_builder_unique_name(mpc_builder *b, const char *name) {
     return mpc_builder_unique_sym(b, mpc_intern(b->ctx, name));
 }
 
+static bool cover_symbols(mpc_builder *b) {
+    uint32_t words = (uint32_t)(b->ctx->symbols.count / 64 + 1);
+    uint64_t *grown = mpc_realloc(b->taken, words * sizeof *grown);
+    if (!grown) {
+        mpc_builder_no_memory(b);
+        return false;
+    }
+    memset(grown + b->taken_words, 0, (words - b->taken_words) * sizeof *grown);
+    b->taken = grown;
+    b->taken_words = words;
+    return true;
+}
+
+/* The first one has the name. */
+static mpc_sym take_name(mpc_builder *b, mpc_sym sym) {
+    if (sym / 64 >= b->taken_words && !cover_symbols(b)) return 0;
+    uint64_t *word = &b->taken[sym / 64], bit = UINT64_C(1) << sym % 64;
+    if (*word & bit) return 0;
+    *word |= bit;
+    return sym;
+}
+
 mpc_sym mpc_builder_unique_sym(mpc_builder *b, mpc_sym sym) {
     if (b->failed) return 0;
+    if (b->graph->unnamed) return sym ? take_name(b, sym) : 0;
     uint32_t *last = mpc_idmap_find(&b->names, sym);
     if (sym && last) sym = add_suffix(b, mpc_sym_text(b->ctx, sym), last);
     if (!sym || !mpc_idmap_add(&b->names, sym, 1)) {

@@ -23,6 +23,8 @@ struct mpc_builder {
     mpc_graph *graph;
     bool failed;
     mpc_idmap names;          /* name symbol of a value -> last suffix that made it unique */
+    uint64_t *taken;          /* the same for a graph with `unnamed`: a bit per symbol, for names need no suffix */
+    uint32_t taken_words;
     mpc_idmap op_numbers;     /* op -> number of nodes named after it */
     mpc_idmap nexts, outputs; /* state value, output name -> index in the graph's array */
     mpc_loc loc;
@@ -35,10 +37,12 @@ struct mpc_builder {
 /* Room for `extra` more elements of one array; false (sticky) when out of memory. */
 bool mpc_builder_grow(mpc_builder *b, int which, void **data, uint32_t count, uint32_t extra, size_t size);
 #define mpc_builder_grow_array(b, which, field, count, extra) \
-    mpc_builder_grow((b), (which), (void **)&(b)->graph->field, (b)->graph->count, (extra), sizeof *(b)->graph->field)
+    ((!(b)->failed && (extra) <= (b)->graph->capacity[which] - (b)->graph->count) || \
+     mpc_builder_grow((b), (which), (void **)&(b)->graph->field, (b)->graph->count, (extra), sizeof *(b)->graph->field))
 
 void mpc_builder_no_memory(mpc_builder *b);
-/* `name` if it is free, else with a suffix; registers it. 0 after a failure. */
+/* `name` if it is free, else with a suffix; registers it. 0 after a failure, and for a name that is taken in a graph
+ * with `unnamed`: who comes later is nobody. */
 mpc_sym mpc_builder_unique_name(mpc_builder *b, const char *name);
 mpc_sym mpc_builder_unique_sym(mpc_builder *b, mpc_sym name);
 /* The node's fields, apart from results and attributes, are set by the caller; operands and attributes are already

@@ -99,10 +99,15 @@ static bool type_is(const void *owner, uint32_t item, const void *key) {
            memcmp(have->dims, wanted->dims, sizeof have->dims) == 0;
 }
 
+static uint64_t hash_type(const mpc_type *type) {
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t hash = ((uint64_t)type->format << 8 ^ type->rank) * odd;
+    for (uint32_t i = 0; i < type->rank; i++) hash = (hash ^ hash >> 29 ^ (uint64_t)type->dims[i]) * odd;
+    return hash;
+}
+
 static mpc_type_id intern_type(mpc_context *ctx, const mpc_type *type) {
-    int64_t words[MPC_MAX_RANK + 2] = {(int64_t)type->format, (int64_t)type->rank};
-    memcpy(words + 2, type->dims, sizeof type->dims);
-    uint64_t hash = mpc_hash_bytes(words, (2 + type->rank) * sizeof *words);
+    uint64_t hash = hash_type(type);
     uint32_t found = mpc_hash_index_find(&ctx->type_index, hash, type_is, ctx, type);
     if (found != UINT32_MAX) return found;
     if (ctx->types.count >= UINT32_MAX - 1 || !mpc_array_reserve(&ctx->types, 1)) return 0;

@@ -82,7 +82,7 @@ typedef struct mpc_graph {
     uint32_t *groups; /* by node id, fusion group (0: none; V14), groups are contiguous after `schedule`; NULL before fuse */
     mpc_place *places; /* by value id; NULL before memory */
     uint64_t arena_bytes; /* after memory */
-    bool unnamed; /* a copy that an analysis makes for itself: values that nobody named have no names (0), nor have they in copies of it */
+    bool unnamed; /* a copy that an analysis makes for itself: a value that nobody named, or whose name is taken, has none (0) */
 } mpc_graph;
 
 void mpc_graph_destroy(mpc_graph *graph);

@@ -10,12 +10,28 @@ typedef struct axis_map { /* of one value as one member sees it: atoms of each a
     mpc_atoms axis[MPC_MAX_RANK];
 } axis_map;
 
+typedef enum relation { /* between the axes of a member's operands and of its result */
+                        BROADCAST,
+                        RESHAPE,
+                        REDUCE,
+                        UNRELATED,
+} relation;
+
+typedef struct facts { /* of a member, looked up once */
+    const mpc_type *result, *operand[MPC_SPACE_OPERANDS];
+    uint32_t operand_count;
+    relation relation;
+    uint32_t reduced; /* of a reduction: bits of the axes that go */
+    bool keep;
+} facts;
+
 typedef struct solver {
     const mpc_graph *g;
     const mpc_node_id *nodes;
     uint32_t count;
     mpc_space *s;
     int64_t size; /* N */
+    facts facts[MPC_SPACE_NODES];
     axis_map result[MPC_SPACE_NODES], operand[MPC_SPACE_NODES][MPC_SPACE_OPERANDS];
     uint32_t maker[MPC_SPACE_NODES][MPC_SPACE_OPERANDS]; /* member that makes the operand, MPC_NONE: outside */
     bool conflict, changed;
@@ -55,6 +71,28 @@ int64_t mpc_space_stride(const mpc_space *space, mpc_atoms atoms, uint32_t i) {
     return mpc_space_elements(space, atoms & ~((2u << i) - 1));
 }
 
+static uint32_t axes_reduced(const mpc_graph *g, const mpc_node *n) {
+    mpc_int_list axes = mpc_attr_ints(g, n, "axes");
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (axes.data[i] >= 0 && axes.data[i] < MPC_MAX_RANK) bits |= 1u << axes.data[i];
+    return bits;
+}
+
+static void find_facts(const mpc_graph *g, mpc_node_id node, facts *f) {
+    const mpc_node *n = &g->nodes[node];
+    bool reduce = is_reduce(g, node);
+    f->result = result_type(g, node);
+    f->operand_count = n->operand_count;
+    for (uint32_t i = 0; i < n->operand_count; i++) f->operand[i] = operand_type(g, node, i);
+    f->relation = reduce                           ? REDUCE
+                  : n->op == MPC_OP_reshape        ? RESHAPE
+                  : n->op == MPC_OP_random_uniform ? UNRELATED
+                                                   : BROADCAST;
+    f->reduced = reduce ? axes_reduced(g, n) : 0;
+    f->keep = reduce && mpc_attr_bool(g, n, "keep");
+}
+
 /* --- atoms --- */
 
 typedef struct cut_list {
@@ -87,9 +125,10 @@ static bool find_atoms(solver *s) {
     cut_list cuts = {.count = 0};
     if (s->size < 1 || !add_cut(&cuts, 1) || !add_cut(&cuts, s->size)) return false;
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!cut_type(s, &cuts, result_type(s->g, s->nodes[i]))) return false;
-        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
-            if (!cut_type(s, &cuts, operand_type(s->g, s->nodes[i], j))) return false;
+        const facts *f = &s->facts[i];
+        if (!cut_type(s, &cuts, f->result)) return false;
+        for (uint32_t j = 0; j < f->operand_count; j++)
+            if (f->operand[j] != f->result && !cut_type(s, &cuts, f->operand[j])) return false;
     }
     mpc_space *sp = s->s;
     if (cuts.count - 1 > MPC_SPACE_ATOMS) return false;
@@ -145,12 +184,13 @@ static void start_map(solver *s, const mpc_type *type, axis_map *map) {
 
 /* Result axis = operand axis from the right; axes of extent 1 vary over nothing. */
 static void spread_broadcast(solver *s, uint32_t i) {
-    const mpc_type *rt = result_type(s->g, s->nodes[i]);
+    const facts *f = &s->facts[i];
+    const mpc_type *rt = f->result;
     axis_map *result = &s->result[i], up = {.known = true};
     mpc_atoms missing = 0;
     for (uint32_t axis = 0; axis < rt->rank; axis++) missing |= rt->dims[axis] == 1 ? 0 : 1u << axis;
-    for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++) {
-        const mpc_type *ot = operand_type(s->g, s->nodes[i], j);
+    for (uint32_t j = 0; j < f->operand_count; j++) {
+        const mpc_type *ot = f->operand[j];
         axis_map *operand = &s->operand[i][j], down = {.known = true};
         uint32_t shift = rt->rank - ot->rank;
         for (uint32_t axis = 0; axis < ot->rank; axis++) {
@@ -167,47 +207,39 @@ static void spread_broadcast(solver *s, uint32_t i) {
 static void spread_reshape(solver *s, uint32_t i) {
     axis_map *result = &s->result[i], *operand = &s->operand[i][0], map;
     if (operand->known && !result->known) {
-        if (deal_atoms(s->s, atoms_of(operand), result_type(s->g, s->nodes[i]), &map)) settle(s, result, &map);
+        if (deal_atoms(s->s, atoms_of(operand), s->facts[i].result, &map)) settle(s, result, &map);
         else s->conflict = true;
     } else if (result->known && !operand->known) {
-        if (deal_atoms(s->s, atoms_of(result), operand_type(s->g, s->nodes[i], 0), &map)) settle(s, operand, &map);
+        if (deal_atoms(s->s, atoms_of(result), s->facts[i].operand[0], &map)) settle(s, operand, &map);
         else s->conflict = true;
     }
 }
 
-static bool reduces_axis(mpc_int_list axes, uint32_t axis) {
-    for (uint32_t i = 0; i < axes.count; i++)
-        if (axes.data[i] == (int64_t)axis) return true;
-    return false;
-}
-
 static void spread_reduce(solver *s, uint32_t i) {
-    const mpc_node *n = &s->g->nodes[s->nodes[i]];
+    const facts *f = &s->facts[i];
     const axis_map *operand = &s->operand[i][0];
     if (!operand->known) return;
-    mpc_int_list axes = mpc_attr_ints(s->g, n, "axes");
-    bool keep = mpc_attr_bool(s->g, n, "keep");
     axis_map map = {.known = true};
     uint32_t at = 0;
-    for (uint32_t axis = 0; axis < operand_type(s->g, s->nodes[i], 0)->rank; axis++) {
-        bool reduced = reduces_axis(axes, axis);
+    for (uint32_t axis = 0; axis < f->operand[0]->rank; axis++) {
+        bool reduced = f->reduced >> axis & 1;
         if (!reduced) map.axis[at] = operand->axis[axis];
-        if (!reduced || keep) at++;
+        if (!reduced || f->keep) at++;
     }
     settle(s, &s->result[i], &map);
 }
 
 static void spread_member(solver *s, uint32_t i) {
-    mpc_node_id node = s->nodes[i];
-    for (uint32_t j = 0; j < s->g->nodes[node].operand_count; j++) {
+    for (uint32_t j = 0; j < s->facts[i].operand_count; j++) {
         if (s->maker[i][j] == MPC_NONE) continue;
         axis_map *made = &s->result[s->maker[i][j]], *seen = &s->operand[i][j];
         if (made->known) settle(s, seen, made);
         else if (seen->known) settle(s, made, seen);
     }
-    if (is_reduce(s->g, node)) spread_reduce(s, i);
-    else if (s->g->nodes[node].op == MPC_OP_reshape) spread_reshape(s, i);
-    else if (s->g->nodes[node].op != MPC_OP_random_uniform) spread_broadcast(s, i);
+    relation r = s->facts[i].relation;
+    if (r == REDUCE) spread_reduce(s, i);
+    else if (r == RESHAPE) spread_reshape(s, i);
+    else if (r == BROADCAST) spread_broadcast(s, i);
 }
 
 static uint32_t find_member(const solver *s, mpc_value_id value) {
@@ -221,22 +253,29 @@ static uint32_t find_member(const solver *s, mpc_value_id value) {
     return lo < s->count && s->nodes[lo] == producer ? lo : MPC_NONE;
 }
 
-static bool find_maps(solver *s) {
-    for (uint32_t i = 0; i < s->count; i++) {
-        start_map(s, result_type(s->g, s->nodes[i]), &s->result[i]);
-        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++) {
-            start_map(s, operand_type(s->g, s->nodes[i], j), &s->operand[i][j]);
-            s->maker[i][j] = find_member(s, mpc_operand(s->g, &s->g->nodes[s->nodes[i]], j));
-        }
-    }
+/* Forwards and back, until a way finds nothing new: then all that is said of any member agrees. */
+static void spread(solver *s) {
     do {
         s->changed = false;
         for (uint32_t i = 0; i < s->count && !s->conflict; i++) spread_member(s, i);
+        if (!s->changed) return;
+        s->changed = false;
         for (uint32_t i = s->count; i-- > 0 && !s->conflict;) spread_member(s, i);
     } while (s->changed && !s->conflict);
+}
+
+static bool find_maps(solver *s) {
     for (uint32_t i = 0; i < s->count; i++) {
+        start_map(s, s->facts[i].result, &s->result[i]);
+        for (uint32_t j = 0; j < s->facts[i].operand_count; j++) {
+            start_map(s, s->facts[i].operand[j], &s->operand[i][j]);
+            s->maker[i][j] = find_member(s, mpc_operand(s->g, &s->g->nodes[s->nodes[i]], j));
+        }
+    }
+    if (!s->conflict) spread(s);
+    for (uint32_t i = 0; i < s->count && !s->conflict; i++) {
         if (!s->result[i].known) return false;
-        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+        for (uint32_t j = 0; j < s->facts[i].operand_count; j++)
             if (!s->operand[i][j].known) return false;
     }
     return !s->conflict;
@@ -268,10 +307,10 @@ static bool try_columns(solver *s, uint32_t first) {
     for (uint32_t i = 0; i < s->count; i++) {
         mpc_member *m = &sp->member[i];
         if (!whole_or_none(m->result, columns)) return false;
-        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+        for (uint32_t j = 0; j < s->facts[i].operand_count; j++)
             if (!whole_or_none(m->operand[j], columns)) return false;
         m->kind = MPC_MEMBER_EWISE;
-        if (is_reduce(s->g, s->nodes[i]) && !classify_reduce(sp, m, columns)) return false;
+        if (s->facts[i].relation == REDUCE && !classify_reduce(sp, m, columns)) return false;
         has_row |= m->kind == MPC_MEMBER_ROW;
         if (m->kind != MPC_MEMBER_OVER && (m->result & rows) != rows) return false;
     }
@@ -290,7 +329,7 @@ static bool consistent(const solver *s) {
     const mpc_space *sp = s->s;
     for (uint32_t i = 0; i < s->count; i++) {
         if (sp->blocks && sp->member[i].kind == MPC_MEMBER_EWISE && sp->member[i].result != sp->all) return false;
-        for (uint32_t j = 0; j < s->g->nodes[s->nodes[i]].operand_count; j++)
+        for (uint32_t j = 0; j < s->facts[i].operand_count; j++)
             if (s->maker[i][j] != MPC_NONE && sp->member[s->maker[i][j]].kind == MPC_MEMBER_OVER) return false;
     }
     return true;
@@ -304,13 +343,14 @@ bool mpc_space_build(const mpc_graph *g, const mpc_node_id *nodes, uint32_t coun
     memset(space, 0, sizeof *space);
     space->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t size = mpc_space_size(g, nodes[i]);
+        find_facts(g, nodes[i], &s.facts[i]);
+        int64_t size = mpc_type_elements(s.facts[i].relation == REDUCE ? s.facts[i].operand[0] : s.facts[i].result);
         if (size > s.size) s.size = size;
     }
     if (!find_atoms(&s) || !find_maps(&s)) return false;
     for (uint32_t i = 0; i < count; i++) {
         space->member[i].result = atoms_of(&s.result[i]);
-        for (uint32_t j = 0; j < g->nodes[nodes[i]].operand_count; j++) {
+        for (uint32_t j = 0; j < s.facts[i].operand_count; j++) {
             space->member[i].operand[j] = atoms_of(&s.operand[i][j]);
             space->member[i].inside[j] = s.maker[i][j] != MPC_NONE;
         }

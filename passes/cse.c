@@ -5,12 +5,15 @@
  * reads it. */
 #include <string.h>
 
+#include "passes/cse.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 typedef struct merger {
     mpc_rewrite rw;
-    mpc_node_id *slots; /* open addressing; MPC_NONE: free. Nodes of the old graph */
+    mpc_value_id *first; /* by value: the equal one that stays; itself mostly */
+    bool *live;          /* by value that stays; NULL: all are */
+    mpc_node_id *slots;  /* open addressing; MPC_NONE: free. Nodes of the old graph */
     uint32_t mask;
     bool *forward; /* by node: output `loss` depends on it; NULL unless the graph is lowered */
 } merger;
@@ -27,7 +30,7 @@ static bool swaps(const merger *m, const mpc_node *n) {
 }
 
 static mpc_value_id operand(const merger *m, const mpc_node *n, uint32_t i) {
-    return m->rw.map[mpc_operand(m->rw.in, n, i)];
+    return m->first[mpc_operand(m->rw.in, n, i)];
 }
 
 static uint64_t hash_attr(const mpc_attr *a) {
@@ -127,33 +130,73 @@ static void find_forward(merger *m) {
     }
 }
 
-static void merge_all(merger *m) {
+static void find_equals(merger *m) {
     const mpc_graph *g = m->rw.in;
-    for (mpc_node_id id = 0; id < g->node_count && !mpc_builder_failed(m->rw.b); id++) {
+    for (uint32_t v = 0; v < g->value_count; v++) m->first[v] = v;
+    for (mpc_node_id id = 0; id < g->node_count; id++) {
         mpc_node_id *slot = may_merge(g, id) ? find_slot(m, id) : NULL;
-        if (slot == NULL || *slot == MPC_NONE) {
-            if (slot != NULL) *slot = id;
-            mpc_rewrite_copy_node(&m->rw, id);
-            continue;
-        }
-        mpc_rewrite_map_results(&m->rw, &g->nodes[id], m->rw.map[mpc_result(&g->nodes[*slot], 0)]);
+        if (slot == NULL) continue;
+        if (*slot == MPC_NONE) *slot = id;
+        for (uint32_t i = 0; *slot != id && i < g->nodes[id].result_count; i++)
+            m->first[mpc_result(&g->nodes[id], i)] = mpc_result(&g->nodes[*slot], i);
     }
 }
 
-mpc_graph *mpc_pass_cse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+/* --- what is left --- */
+
+static bool stays(const merger *m, const mpc_node *n) {
+    bool effect = (mpc_op_get(m->rw.in->ctx, n->op)->flags & MPC_OPF_EFFECT) != 0;
+    if (n->result_count > 0 && m->first[mpc_result(n, 0)] != mpc_result(n, 0)) return false;
+    for (uint32_t i = 0; m->live != NULL && !effect && i < n->result_count; i++)
+        if (m->live[mpc_result(n, i)]) return true;
+    return m->live == NULL || effect;
+}
+
+static void find_live(merger *m) {
+    const mpc_graph *g = m->rw.in;
+    m->live = mpc_rewrite_scratch(&m->rw, g->value_count, sizeof *m->live);
+    if (m->live == NULL) return;
+    for (uint32_t i = 0; i < g->output_count; i++) m->live[m->first[g->outputs[i].value]] = true;
+    for (uint32_t i = 0; i < g->next_count; i++)
+        m->live[g->nexts[i].state] = m->live[m->first[g->nexts[i].value]] = true;
+    for (mpc_node_id id = g->node_count; id-- > 0;) {
+        bool kept = stays(m, &g->nodes[id]);
+        for (uint32_t i = 0; kept && i < g->nodes[id].operand_count; i++) m->live[operand(m, &g->nodes[id], i)] = true;
+    }
+}
+
+static void copy_rest(merger *m) {
+    const mpc_graph *g = m->rw.in;
+    for (mpc_node_id id = 0; id < g->node_count && !mpc_builder_failed(m->rw.b); id++) {
+        const mpc_node *n = &g->nodes[id];
+        if (stays(m, n)) mpc_rewrite_copy_node(&m->rw, id);
+        else if (n->result_count > 0) mpc_rewrite_map_results(&m->rw, n, m->rw.map[m->first[mpc_result(n, 0)]]);
+    }
+    mpc_build_copy_ends(m->rw.b, g, m->rw.map);
+}
+
+static mpc_graph *merge(const mpc_graph *in, bool only_live) {
     merger m = {0};
     uint32_t size = 16;
-    (void)options;
-    (void)env;
     if (!mpc_rewrite_begin(&m.rw, in)) return NULL;
     while (size < 2 * in->node_count) size *= 2;
     m.mask = size - 1;
     m.slots = mpc_rewrite_scratch(&m.rw, size, sizeof *m.slots);
-    if (m.slots != NULL) {
+    m.first = mpc_rewrite_scratch(&m.rw, in->value_count, sizeof *m.first);
+    if (m.slots != NULL && m.first != NULL) {
         for (uint32_t i = 0; i < size; i++) m.slots[i] = MPC_NONE;
         find_forward(&m);
-        merge_all(&m);
-        mpc_build_copy_ends(m.rw.b, in, m.rw.map);
+        find_equals(&m);
+        if (only_live) find_live(&m);
+        copy_rest(&m);
     }
     return mpc_rewrite_finish(&m.rw);
 }
+
+mpc_graph *mpc_pass_cse(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env) {
+    (void)options;
+    (void)env;
+    return merge(in, false);
+}
+
+mpc_graph *mpc_cse_and_dce(const mpc_graph *in) { return merge(in, true); }

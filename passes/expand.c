@@ -42,6 +42,7 @@ void mpc_expand_composite(mpc_rewrite *rw, const mpc_node *n, const mpc_expand_h
     e.operands = mpc_rewrite_operands(rw, n);
     e.used = how->used != NULL ? how->used : all;
     e.decays = how->decays;
+    e.memo = how->memo;
     if (how->keep_prec && mpc_expand_has_prec(ctx, op)) e.prec = mpc_attr_format(rw->in, n, "prec");
     mpc_builder_set_loc(rw->b, n->loc);
     mpc_builder_set_origin(rw->b, n->origin != 0 ? n->origin : rw->in->values[mpc_result(n, 0)].name);
@@ -81,7 +82,7 @@ static bool *find_decays(mpc_rewrite *rw) {
 static void expand_or_copy(mpc_rewrite *rw, mpc_node_id id, const mpc_expand_how *whole, bool keep_attention) {
     const mpc_node *n = &rw->in->nodes[id];
     bool kept = keep_attention && mpc_attention_fuses(rw->in, n);
-    mpc_expand_how how = {.used = whole->used + n->result_begin, .decays = whole->decays};
+    mpc_expand_how how = {.used = whole->used + n->result_begin, .decays = whole->decays, .memo = whole->memo};
     if (kept || mpc_op_get(rw->in->ctx, n->op)->expand == NULL) mpc_rewrite_copy_node(rw, id);
     else mpc_expand_composite(rw, n, &how);
 }
@@ -90,6 +91,7 @@ mpc_graph *mpc_expand_graph(const mpc_graph *in, bool keep_attention) {
     mpc_rewrite rw;
     if (!mpc_rewrite_begin(&rw, in)) return NULL;
     mpc_expand_how whole = {.used = find_used(&rw), .decays = find_decays(&rw)};
+    if (in->unnamed) whole.memo = mpc_rewrite_scratch(&rw, 1, sizeof *whole.memo);
     bool ready = whole.used != NULL && whole.decays != NULL;
     for (mpc_node_id id = 0; ready && id < in->node_count && !mpc_builder_failed(rw.b); id++)
         expand_or_copy(&rw, id, &whole, keep_attention);

@@ -16,6 +16,7 @@ typedef struct mpc_expand {
     const bool *used;      /* per result */
     const bool *decays;    /* by op: some node of it has a `decay` that isn't 0; NULL: none */
     mpc_format prec;       /* given to primitives that have `prec`; none once formats are types */
+    struct mpc_expand_memo *memo; /* scalars that were made before (passes/expand_build.c); NULL: all are made anew */
     bool named;            /* of the helpers in passes/expand_build.h: the next node has got its name */
 } mpc_expand;
 

@@ -37,8 +37,41 @@ static void name_next(mpc_expand *e, const char *what) {
     e->named = false;
 }
 
-mpc_value_id mpc_expand_build(mpc_expand *e, const mpc_expand_expr *x, mpc_format format) {
-    if (mpc_builder_failed(e->b)) return MPC_NONE;
+/* --- what was made before --- */
+
+/* Fills the key of a scalar made of scalars; false: it isn't one, or can't be shared because it has a name. */
+static bool scalar_key(const mpc_expand *e, const mpc_expand_expr *x, mpc_format format, uint32_t key[MPC_EXPAND_KEY]) {
+    enum { MOST_OPERANDS = 3 };
+    if (e->memo == NULL || e->named || x->operand_count == 0 || x->operand_count > MOST_OPERANDS) return false;
+    if (x->attr_count > 0 || mpc_op_get(e->from->ctx, x->op)->kind != MPC_KIND_EWISE) return false;
+    key[0] = x->op + 1;
+    key[1] = (uint32_t)format;
+    for (uint32_t i = 0; i < x->operand_count; i++) {
+        if (mpc_expand_type(e, x->operands[i]).rank > 0) return false;
+        key[2 + i] = x->operands[i] + 1;
+    }
+    return true;
+}
+
+/* Where a value with this key is or belongs. */
+static uint32_t *memo_slot(const mpc_expand *e, const uint32_t key[MPC_EXPAND_KEY]) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < MPC_EXPAND_KEY; i++) hash = (hash ^ key[i]) * 0x9e3779b97f4a7c15u;
+    uint32_t at = (uint32_t)(hash >> 32) % MPC_EXPAND_MEMO;
+    if (memcmp(e->memo->made[at].key, key, sizeof e->memo->made[at].key) == 0) return &e->memo->made[at].value;
+    memcpy(e->memo->made[at].key, key, sizeof e->memo->made[at].key);
+    e->memo->made[at].value = 0;
+    return &e->memo->made[at].value;
+}
+
+static mpc_value_id remember(uint32_t *slot, mpc_value_id v) {
+    *slot = v + 1;
+    return v;
+}
+
+/* --- building --- */
+
+static mpc_value_id build_anew(mpc_expand *e, const mpc_expand_expr *x, mpc_format format) {
     mpc_context *ctx = mpc_builder_context(e->b);
     const mpc_op *op = mpc_op_get(ctx, x->op);
     mpc_attr_arg attrs[MPC_EXPAND_MAX_ATTRS + 1];
@@ -49,18 +82,36 @@ mpc_value_id mpc_expand_build(mpc_expand *e, const mpc_expand_expr *x, mpc_forma
     return mpc_build_as(e->b, x->op, x->operands, x->operand_count, attrs, count, format);
 }
 
+mpc_value_id mpc_expand_build(mpc_expand *e, const mpc_expand_expr *x, mpc_format format) {
+    uint32_t key[MPC_EXPAND_KEY] = {0};
+    if (mpc_builder_failed(e->b)) return MPC_NONE;
+    if (!scalar_key(e, x, format, key)) return build_anew(e, x, format);
+    uint32_t *slot = memo_slot(e, key);
+    return *slot != 0 ? *slot - 1 : remember(slot, build_anew(e, x, format));
+}
+
 mpc_value_id mpc_expand_as(mpc_expand *e, mpc_value_id a, mpc_format to) {
-    if (mpc_builder_failed(e->b) || mpc_expand_type(e, a).format == to) return a;
+    mpc_type type = mpc_expand_type(e, a);
+    uint32_t key[MPC_EXPAND_KEY] = {MPC_OP_cast + 1, (uint32_t)to, a + 1}, *slot = NULL;
+    if (mpc_builder_failed(e->b) || type.format == to) return a;
+    if (type.rank == 0 && e->memo != NULL && !e->named) slot = memo_slot(e, key);
+    if (slot != NULL && *slot != 0) return *slot - 1;
     name_next(e, "cast");
-    return mpc_build_cast(e->b, a, to, "expand");
+    mpc_value_id v = mpc_build_cast(e->b, a, to, "expand");
+    return slot != NULL ? remember(slot, v) : v;
 }
 
 mpc_value_id mpc_expand_f32(mpc_expand *e, uint32_t i) { return mpc_expand_as(e, e->operands[i], MPC_FMT_f32); }
 
 static mpc_value_id constant(mpc_expand *e, double value, mpc_format format) {
     if (mpc_builder_failed(e->b)) return MPC_NONE;
+    uint32_t key[MPC_EXPAND_KEY] = {0, (uint32_t)format}, *slot = NULL;
+    memcpy(&key[2], &value, sizeof value);
+    if (e->memo != NULL && !e->named) slot = memo_slot(e, key);
+    if (slot != NULL && *slot != 0) return *slot - 1;
     name_next(e, "const");
-    return mpc_build_const(e->b, value, format);
+    mpc_value_id v = mpc_build_const(e->b, value, format);
+    return slot != NULL ? remember(slot, v) : v;
 }
 
 mpc_value_id mpc_expand_number(mpc_expand *e, double value) { return constant(e, value, MPC_FMT_f32); }

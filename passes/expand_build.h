@@ -7,9 +7,20 @@
 #include "passes/expand.h"
 #include "passes/rewrite.h"
 
+/* Scalars that an expansion may use again instead of making them anew, as `cse` would have it later: hyperparameters and what
+ * follows from them and the step's number are the same for every parameter. Later ones replace earlier ones. Zeroed: empty. */
+enum { MPC_EXPAND_MEMO = 256, MPC_EXPAND_KEY = 8 };
+typedef struct mpc_expand_memo {
+    struct {
+        uint32_t key[MPC_EXPAND_KEY]; /* op, format, operands, bits of a constant */
+        uint32_t value;               /* + 1; 0: none */
+    } made[MPC_EXPAND_MEMO];
+} mpc_expand_memo;
+
 typedef struct mpc_expand_how {
     const bool *used;   /* per result; NULL: all are */
     const bool *decays; /* see mpc_expand; NULL: there are no updates */
+    mpc_expand_memo *memo; /* see mpc_expand */
     bool keep_prec;     /* primitives inherit `prec`, for passes before precision assignment */
 } mpc_expand_how;
 /* Builds the primitives of composite `n` (of rw->in) and maps its results. */

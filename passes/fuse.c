@@ -26,6 +26,8 @@ typedef struct fuser {
     mpc_arena *scratch;
     mpc_uses uses;
     group *groups;      /* by first node's id at creation: at most one per node */
+    mpc_node_id *ids;   /* by node: itself, the list of a group of one */
+    bool *loops;        /* by node: mpc_space_takes it */
     uint32_t *group_of; /* by node; MPC_NONE: constants, ranges, states */
     uint32_t *after;    /* by node: nodes that no loop can take on the longest way to it */
     uint32_t *needed;   /* by node: the least `after` of what has to be stored of it, or of what loops make of it */
@@ -127,6 +129,8 @@ static bool may_fit(const group *a, const group *b) {
     if (!a->takes || !b->takes || a->count + b->count > MOST_NODES) return false;
     int64_t large = a->size > b->size ? a->size : b->size, small = a->size > b->size ? b->size : a->size;
     if (small == 0 || large % small != 0) return false;
+    /* Every unit of the larger one would make the scalars again. */
+    if (small == 1 && large > 1 && a->uniform != NULL && b->uniform != NULL) return false;
     return small > 1 || large <= MPC_SPACE_SINGLE;
 }
 
@@ -151,7 +155,7 @@ static bool leaves(const fuser *f, mpc_value_id v, uint32_t own, uint32_t target
     for (uint32_t u = f->uses.begin[v]; u < f->uses.begin[v + 1]; u++) {
         mpc_node_id user = f->uses.users[u];
         uint32_t to = f->group_of[user];
-        if (to == MPC_NONE ? !mpc_space_takes(f->g, user) : to != target && to != own) return true;
+        if (to == MPC_NONE ? !f->loops[user] : to != target && to != own) return true;
     }
     return false;
 }
@@ -227,16 +231,11 @@ static void place_node(fuser *f, mpc_node_id node, bool fuse) {
     const mpc_node *n = &f->g->nodes[node];
     if (is_free(f->g, node)) return;
     group *own = &f->groups[node];
-    mpc_node_id *nodes = mpc_arena_alloc(f->scratch, sizeof *nodes);
-    if (nodes == NULL) {
-        f->failed = true;
-        return;
-    }
-    *nodes = node;
+    f->ids[node] = node;
     mpc_space space;
-    const mpc_type *uniform = mpc_space_takes(f->g, node) ? uniform_shape(f->g, node) : NULL;
-    bool takes = uniform != NULL || (mpc_space_takes(f->g, node) && mpc_space_build(f->g, nodes, 1, &space));
-    *own = (group){nodes, 1, node, mpc_space_size(f->g, node), fuse && takes, uniform};
+    const mpc_type *uniform = f->loops[node] ? uniform_shape(f->g, node) : NULL;
+    bool takes = uniform != NULL || (f->loops[node] && mpc_space_build(f->g, &f->ids[node], 1, &space));
+    *own = (group){&f->ids[node], 1, node, mpc_space_size(f->g, node), fuse && takes, uniform};
     f->group_of[node] = node;
     if (!own->takes) return;
     for (uint32_t i = 0; i < n->operand_count; i++) {
@@ -299,7 +298,7 @@ static void count_after(fuser *f) {
         for (uint32_t i = 0; i < n->operand_count; i++) {
             mpc_node_id from = f->g->values[mpc_operand(f->g, n, i)].producer;
             if (from == MPC_NONE || is_free(f->g, from)) continue;
-            uint32_t there = f->after[from] + !mpc_space_takes(f->g, from);
+            uint32_t there = f->after[from] + !f->loops[from];
             if (there > f->after[id]) f->after[id] = there;
         }
     }
@@ -312,7 +311,7 @@ static void find_needed(fuser *f) {
         for (uint32_t r = 0; r < n->result_count; r++)
             for (uint32_t u = f->uses.begin[mpc_result(n, r)]; u < f->uses.begin[mpc_result(n, r) + 1]; u++) {
                 mpc_node_id user = f->uses.users[u];
-                uint32_t there = mpc_space_takes(f->g, user) ? f->needed[user] : f->after[user];
+                uint32_t there = f->loops[user] ? f->needed[user] : f->after[user];
                 if (there < least) least = there;
             }
         f->needed[id] = least == UINT32_MAX ? f->after[id] : least;
@@ -325,12 +324,14 @@ static bool begin(fuser *f, const mpc_graph *in) {
     if (f->scratch == NULL) return false;
     f->uses = mpc_graph_uses(in, f->scratch);
     f->groups = mpc_arena_alloc(f->scratch, count * sizeof *f->groups);
+    f->ids = mpc_arena_alloc(f->scratch, count * sizeof *f->ids);
+    f->loops = mpc_arena_alloc(f->scratch, count * sizeof *f->loops);
     f->group_of = mpc_arena_alloc(f->scratch, count * sizeof *f->group_of);
     f->after = mpc_arena_alloc(f->scratch, count * sizeof *f->after);
     f->needed = mpc_arena_alloc(f->scratch, count * sizeof *f->needed);
-    if (f->uses.begin == NULL || f->groups == NULL || f->group_of == NULL || f->after == NULL || f->needed == NULL)
-        return false;
+    if (!f->uses.begin || !f->groups || !f->ids || !f->loops || !f->group_of || !f->after || !f->needed) return false;
     for (size_t i = 0; i < count; i++) f->group_of[i] = MPC_NONE;
+    for (mpc_node_id id = 0; id < in->node_count; id++) f->loops[id] = mpc_space_takes(in, id);
     count_after(f);
     find_needed(f);
     return true;

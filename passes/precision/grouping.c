@@ -3,6 +3,7 @@
  * are the groups that the cast graph will have. Reshapes are names for the same storage, hence looked through. Everything here is one walk over nodes. */
 #include "base/alloc.h"
 #include "base/array.h"
+#include "passes/cse.h"
 #include "passes/expand_build.h"
 #include "passes/passes.h"
 #include "passes/precision/grouping.h"
@@ -23,27 +24,25 @@ static void *make(mapper *m, size_t count, size_t size) { return mpc_arena_alloc
 
 /* --- lowering: @clean,expand,@clean,fuse, without names for what lies inside --- */
 
-typedef mpc_graph *(*step)(const mpc_graph *in, const mpc_pass_options *options, mpc_pass_env *env);
-
-/* `in` is released; NULL stays NULL. */
-static mpc_graph *next_graph(mpc_graph *in, step run, mpc_pass_env *env) {
-    mpc_graph *out = in == NULL ? NULL : run(in, NULL, env);
-    mpc_graph_destroy(in);
+static mpc_graph *clean(const mpc_graph *in, mpc_pass_env *env) {
+    mpc_graph *folded = mpc_pass_fold(in, NULL, env);
+    mpc_graph *out = folded == NULL ? NULL : mpc_cse_and_dce(folded);
+    mpc_graph_destroy(folded);
     return out;
-}
-
-static mpc_graph *clean(mpc_graph *folded, mpc_pass_env *env) {
-    return next_graph(next_graph(folded, mpc_pass_cse, env), mpc_pass_dce, env);
 }
 
 static mpc_graph *lower(const mpc_graph *g, bool keep_attention, mpc_pass_env *env) {
     mpc_pass_env own = {.ctx = env->ctx};
-    mpc_graph *whole = clean(mpc_pass_fold(g, NULL, &own), &own);
-    if (whole == NULL) return NULL;
-    whole->unnamed = true;
-    mpc_graph *primitive = mpc_expand_graph(whole, keep_attention);
+    mpc_graph alias = *g;
+    alias.unnamed = true;
+    mpc_graph *whole = clean(&alias, &own);
+    mpc_graph *expanded = whole == NULL ? NULL : mpc_expand_graph(whole, keep_attention);
+    mpc_graph *primitive = expanded == NULL ? NULL : clean(expanded, &own);
+    mpc_graph *out = primitive == NULL ? NULL : mpc_pass_fuse(primitive, NULL, &own);
     mpc_graph_destroy(whole);
-    return next_graph(clean(next_graph(primitive, mpc_pass_fold, &own), &own), mpc_pass_fuse, &own);
+    mpc_graph_destroy(expanded);
+    mpc_graph_destroy(primitive);
+    return out;
 }
 
 /* --- names and storage --- */
