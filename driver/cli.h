@@ -50,15 +50,15 @@ typedef struct mpc_options {
     mpc_text_list shorthand; /* "precision=f16" from --precision f16: as --set, but named after the option */
 } mpc_options;
 
-typedef struct mpc_text_edit { /* of a model's text, where it is read to be looked at with a word changed */
-    const char *file;
+typedef struct mpc_text_edit { /* of the text of a model or of a file that it uses, to be looked at with a word changed */
+    const char *file; /* as sources name it */
     uint32_t line;
     const char *from, *to; /* the first `from` of the line becomes `to`; "": before its first letter */
 } mpc_text_edit;
 
 typedef struct mpc_cli { /* what every command gets */
     const mpc_options *options;
-    const mpc_text_edit *edit; /* of options->file; NULL: as it stands */
+    const mpc_text_edit *edit; /* of the model's text; NULL: as it stands */
     mpc_sources *sources;
     mpc_sink sink; /* renders to stderr */
     int argc;
@@ -127,7 +127,7 @@ mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
 
 /* A file's text into the sources, under this name (cli.c). 0 after diagnostics. */
 uint32_t mpc_cli_read_source(mpc_cli *cli, const char *path, const char *name);
-/* The file once more, with the edit; 0: it has no such line, or no memory (text_edit.c). */
+/* The file once more, with the edit, or as it is where the edit is another file's; 0: it has no such line, or no memory (text_edit.c). */
 uint32_t mpc_edit_source(mpc_sources *sources, uint32_t file, const mpc_text_edit *edit);
 /* --add-pass: pipelines after the passes that they name, in a pipeline's text (added_passes.c). */
 void mpc_add_passes(const mpc_text_list *added, mpc_str *pipeline);

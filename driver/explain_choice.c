@@ -254,17 +254,22 @@ static void judge(const mpc_explaining *e, const mpc_choice_line *line, verdict 
 
 /* ---- what to write ---- */
 
-/* A region or statement is the nearest word, which no policy overrides. Only the model's own file was tried. */
+/* A region or statement is the nearest word, which no policy overrides. Files of `std` can't have another one. */
 static void advise_region(const mpc_explaining *e, const verdict *v, mpc_str *out) {
     const char *space = strchr(v->word, ' '), *place = space ? space + 1 : "the model";
-    const char *own = e->s->cli->options->file;
     int length = space ? (int)(space - v->word) : (int)strlen(v->word);
-    bool tried = strncmp(place, own, strlen(own)) == 0 && place[strlen(own)] == ':';
-    if ((tried && !v->other_word) || strncmp(place, "std/", 4) == 0)
-        mpc_str_printf(out, "nothing: `%.*s` in %s wins over every policy", length, v->word, place);
-    else
+    if (v->other_word)
         mpc_str_printf(out, "`@%s` in the place of `%.*s` in %s, which wins over every policy",
                        mpc_format_get(e->other)->name, length, v->word, place);
+    else mpc_str_printf(out, "nothing: `%.*s` in %s wins over every policy", length, v->word, place);
+}
+
+/* A later line of policy wins, and the command line is heard after the file. */
+static void advise_later(const mpc_explaining *e, const char *place, mpc_str *out) {
+    const char *name = name_of(e->g, e->id), *format = mpc_format_get(e->other)->name;
+    bool by_command = strncmp(place, "--set ", 6) == 0;
+    if (by_command) mpc_str_printf(out, "after the command line's: --set 'policy.\"%s\"=%s'", name, format);
+    else mpc_str_printf(out, "after %s: policy { \"%s\" = %s }", place, name, format);
 }
 
 static void advise_nothing(const mpc_explaining *e, const verdict *v, mpc_str *out) {
@@ -282,11 +287,8 @@ static void advise(const mpc_explaining *e, const verdict *v, mpc_str *out) {
     bool user_at = v->word && *v->word == '@';
     if (!isfinite(v->x.seconds)) advise_nothing(e, v, out);
     else if (user_at && by == MPC_NONE) advise_region(e, v, out);
-    else if (by == e->id && v->word && strncmp(v->word, "policy ", 7) == 0) {
-        const char *place = strchr(v->word, ' ');
-        mpc_str_printf(out, "after %s: policy { \"%s\" = %s }", place ? place + 1 : v->word, name_of(e->g, by),
-                       mpc_format_get(e->other)->name);
-    } else if (by == e->id || (by == MPC_NONE && v->at != MPC_NONE)) mpc_explain_words(e, v->at, by == e->id, out);
+    else if (by == e->id && v->word && strncmp(v->word, "policy ", 7) == 0) advise_later(e, v->word + 7, out);
+    else if (by == e->id || (by == MPC_NONE && v->at != MPC_NONE)) mpc_explain_words(e, v->at, by == e->id, out);
     else if (by != MPC_NONE)
         mpc_str_printf(out, "its format comes with `%s`: policy { \"%s\" = %s }", name_of(e->g, by), name_of(e->g, by),
                        mpc_format_get(v->turned_by.format)->name);

@@ -57,7 +57,7 @@ typedef struct mpc_word {
     mpc_format format;
 } mpc_word;
 mpc_trial mpc_explain_try_words(const mpc_explaining *e, const mpc_word *words, uint32_t count);
-/* The same with an edit of the model's file; not turned where it is another file's. */
+/* The same with an edit of the model's text; not turned where it is of none of its files. */
 mpc_trial mpc_explain_try_edit(const mpc_explaining *e, const mpc_text_edit *edit);
 /* The node held in its other format, by a solver that takes pins. */
 mpc_trial mpc_explain_try_pin(const mpc_explaining *e);

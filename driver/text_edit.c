@@ -26,8 +26,9 @@ static size_t find_word(const char *line, size_t size, const char *from) {
 uint32_t mpc_edit_source(mpc_sources *sources, uint32_t file, const mpc_text_edit *edit) {
     size_t length = 0, size = 0;
     const char *name = mpc_sources_name(sources, file), *text = mpc_sources_text(sources, file, &length);
+    if (strcmp(name, edit->file) != 0) return file;
     const char *line = find_line(text, length, edit->line, &size);
-    if (!line || strcmp(name, edit->file) != 0) return 0;
+    if (!line) return 0;
     size_t word = find_word(line, size, edit->from), before = (size_t)(line - text) + word,
            after = before + strlen(edit->from);
     if (word == size) return 0;

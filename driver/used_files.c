@@ -25,7 +25,8 @@ typedef struct opened_file {
 } opened_file;
 
 typedef struct file_opener {
-    const char *model; /* its file, as the command line names it */
+    const char *model;         /* its file, as the command line names it */
+    const mpc_text_edit *edit; /* NULL: texts as they stand */
     mpc_sources *sources;
     mpc_arena *arena;
     MPC_ARRAY(opened_file) files;
@@ -55,6 +56,7 @@ static uint32_t read_file(file_opener *o, const char *path, const char *real, mp
     if (mpc_data_read_file(path, &sink, &text, &length) != MPC_OK) return 0;
     uint32_t id = mpc_sources_add(o->sources, path, text, length);
     mpc_free(text);
+    if (id && o->edit) id = mpc_edit_source(o->sources, id, o->edit);
     if (id && remember(o, real, id)) return id;
     mpc_str_printf(why, "not enough memory to read %s", path);
     return 0;
@@ -97,7 +99,8 @@ static uint32_t open_beside(void *user, uint32_t from, const char *said, mpc_str
 }
 
 mpc_model *mpc_load_model_files(mpc_session *s, uint32_t file) {
-    file_opener o = {.model = s->cli->options->file, .sources = s->sources, .arena = s->overrides.owned};
+    file_opener o = {
+        .model = s->cli->options->file, .edit = s->cli->edit, .sources = s->sources, .arena = s->overrides.owned};
     char real[PATH_MAX];
     mpc_model *model = NULL;
     mpc_other_files others = {.open = open_beside, .user = &o};

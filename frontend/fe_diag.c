@@ -141,6 +141,8 @@ const char *fe_place_text(fe_model_diag *d, mpc_span span) {
     const mpc_sources *sources = mpc_context_sources(d->ctx);
     uint32_t line = 0, column = 0;
     mpc_sources_locate(sources, span.file, span.begin, &line, &column);
-    const char *text = mpc_arena_printf(d->arena, "%s:%u", mpc_sources_name(sources, span.file), line);
+    const char *name = mpc_sources_name(sources, span.file);
+    if (strncmp(name, "--", 2) == 0) return name; /* an option has one line */
+    const char *text = mpc_arena_printf(d->arena, "%s:%u", name, line);
     return text ? text : "";
 }

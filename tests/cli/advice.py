@@ -31,9 +31,9 @@ def with_line(text, number, change):
 def follow(f, model, p, *options):
     """The page of the value once the advice is followed; None: there is none to follow."""
     at = re.match(r"`(@\w+)` before the statement of line (\d+)", p["change"])
-    place = re.match(r"`(@\w+)` in the place of `(@\w+)` in [^ ]*:(\d+)", p["change"])
-    policy = re.search(r'policy \{ "(.*)" = (\w+) \}$', p["change"])
-    text = f.get(model).decode() if isinstance(f.get(model), bytes) else f.get(model)
+    place = re.match(r"`(@\w+)` in the place of `(@\w+)` in ([^ ]*):(\d+)", p["change"])
+    policy = re.search(r'policy \{ "(.*)" = (\w+) \}$', p["change"]) or re.search(r"""--set 'policy."(.*)"=(\w+)'$""", p["change"])
+    text = f.get(place[3] if place else model).decode()
     after = None
     if at:
         advised["@"] += 1
@@ -42,8 +42,9 @@ def follow(f, model, p, *options):
         check(decision(after) == p["alternative"], model, options, "following", at[0], p, after)
     if place:
         advised["place"] += 1
-        f.put("edited.mpg", with_line(text, int(place[3]), lambda line: line.replace(place[2], place[1], 1)))
-        after = page(f, "edited.mpg", p["value"], *options)
+        f.put(place[3], with_line(text, int(place[4]), lambda line: line.replace(place[2], place[1], 1)))
+        after = page(f, model, p["value"], *options)
+        f.put(place[3], text)
     if policy:
         advised["policy"] += 1
         after = page(f, model, p["value"], *options, "--set", f'policy."{policy[1]}"={policy[2]}')
@@ -54,7 +55,7 @@ def check_page(f, model, p, *options):
     told = (model, options, p["value"], p)
     check(p["rule"] is None or re.fullmatch(r"N\d\d", p["rule"]) or p["rule"] in KINDS, *told)
     check(p["blocked_by"] in ("user", "rule", "value", "price"), *told)
-    worded = re.match("user: |prec: |policy |precision ", p["why"]) is not None and p["price"] is not None
+    worded = re.match("user: |prec: |policy |precision ", p["why"]) is not None and not p["change"].startswith("nothing: its type")
     check((p["blocked_by"] == "user") == (p.get("word") is not None) == worded, *told)
     check(p["blocked_by"] != "rule" or p["rule"], *told)
     check((p["price"] is None) == (p.get("price_of") is None), *told)
@@ -158,6 +159,20 @@ with Folder() as f:
     p = page(f, "region.mpg", "a")
     check(p.get("word") == "policy region.mpg:20" and p["change"] == 'after region.mpg:20: policy { "a" = f32 }', p)
     check_page(f, "region.mpg", p)
+
+    # a word of the command line comes after the file's, an agreement holds all its members, and a used file has words of its own
+    p = page(f, "region.mpg", "head", "--set", "policy.linear=bf16")
+    check(p.get("word") == "policy --set policy.linear=bf16" and p["change"] == "after the command line's: --set 'policy.\"head\"=f32'", p)
+    check_page(f, "region.mpg", p, "--set", "policy.linear=bf16")
+    f.put("agree.mpg", REGION.replace('    "q" = bf16\n', '    agree = ["a", "head"]\n'))
+    p = page(f, "agree.mpg", "head")
+    check(p["blocked_by"] == "user" and p["word"].startswith("policy agree.mpg:19: agree"), p)
+    check(p["price"] is None and p["change"].startswith("nothing: ") and "[E112]" in p["change"], p)
+    f.put("block.mpg", "block fc(x: [n, c]) {\n    @f32 {\n        y = linear(x, 16) as f\n    }\n    return relu(y)\n}\n")
+    f.put("user.mpg", 'use "block.mpg"\n' + REGION.replace("gelu(g)", "gelu(fc(g) as k)").replace('    "q" = bf16\n', ""))
+    p = page(f, "user.mpg", "k.f")
+    check(p.get("word") == "@f32 block.mpg:2" and p["change"].startswith("`@bf16` in the place of `@f32` in block.mpg:2"), p)
+    check_page(f, "user.mpg", p)
 
     # positions past what the format counts exactly: the rule is named by both solvers, and costs decide nothing there
     f.put("positions.mpg", POSITIONS)
