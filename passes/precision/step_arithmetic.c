@@ -109,10 +109,13 @@ static void hold_outputs(holding *h) {
     }
 }
 
-/* A total can't be anything else, whoever asks for it (N12). */
+/* A total can't be anything else, whoever asks for it. */
 static void fix_total(const holding *h) {
     mpc_value_id total = mpc_graph_find_output(h->g, "loss");
-    if (total != MPC_NONE) h->fixed->result[total] = true;
+    mpc_node_id id = total == MPC_NONE ? MPC_NONE : h->g->values[total].producer;
+    if (id == MPC_NONE || mpc_node_op(h->g, id)->cls == MPC_CLASS_LOW) return;
+    h->fixed->result[total] = true;
+    h->fixed->held[id] = reason_of_output(h, "loss");
 }
 
 /* Flags and sums made of held scalars alone, as the guard's. */

@@ -15,10 +15,11 @@ static bool all_results_fixed(const mpc_plan *p, const mpc_node *n) {
     return floats;
 }
 
-/* " (N12)": the first rule that the op's documentation cites. */
-static void append_rule(const mpc_op *op, mpc_str *out) {
+/* " (N12)": the rule that holds the node, else the first that the op's documentation cites. */
+static void append_rule(const mpc_plan *p, mpc_node_id id, mpc_str *out) {
     char rule[MPC_RULE_SIZE];
-    if (mpc_find_rule(op->doc, rule)) mpc_str_printf(out, " (%s)", rule);
+    const char *held = mpc_sym_text(p->g->ctx, p->fixed.held[id]);
+    if (mpc_find_rule(held, rule) || mpc_find_rule(mpc_node_op(p->g, id)->doc, rule)) mpc_str_printf(out, " (%s)", rule);
 }
 
 static mpc_status refuse(const mpc_plan *p, mpc_node_id id, mpc_format prec) {
@@ -31,7 +32,7 @@ static mpc_status refuse(const mpc_plan *p, mpc_node_id id, mpc_format prec) {
     mpc_str_printf(&text, ", but `%s` (%s", mpc_value_name(g, mpc_result(n, 0)), mpc_node_op(g, id)->name);
     if (n->loc.file != 0) mpc_str_printf(&text, ", %s:%u", mpc_sym_text(g->ctx, n->loc.file), n->loc.line);
     mpc_str_append(&text, ") is f32 by a hard rule");
-    append_rule(mpc_node_op(g, id), &text);
+    append_rule(p, id, &text);
     mpc_diag diag = {.severity = MPC_SEV_ERROR,
                      .code = "E111",
                      .message = mpc_str_cstr(&text),

@@ -118,6 +118,69 @@ static void rules_and_prices(const char *model) {
     CHECK_MSG(cut > 0 && cut <= best * (1 + 1e-9), "%s: %g, and another has %g", model, cut, best);
 }
 
+/* What isn't the model's but the step's, in every step with a loss scale; with the rule that holds it. */
+static const struct held_value {
+    const char *name, *rule;
+} held_values[] = {{"scaler.inverse", "N64"}, {"loss.seed.scaled", "N64"}, {"loss", "N12"}};
+
+static mpc_node_id producer_of(const mpc_graph *g, const char *name) {
+    mpc_value_id v = mpc_graph_find_value(g, name);
+    if (v == MPC_NONE) v = mpc_graph_find_output(g, name);
+    return v == MPC_NONE ? MPC_NONE : g->values[v].producer;
+}
+
+/* An assignment that says low, as an older version wrote it, is heard for the model and not for the step. */
+static void an_assignment_moves_no_scaler(const char *model) {
+    static const char pipeline[] = "grad,loss-scale{mode=dynamic},optimizer{kind=adamw},guard,autocast{format=f16 solver=O3}";
+    const mpc_decision low = {.present = true, .operand = MPC_FMT_f16, .compute = MPC_FMT_f32, .result = MPC_FMT_f16};
+    session s;
+    mpc_assignment *a = mpc_assignment_create();
+    mpc_graph *typed = open_session(&s, model) ? run(&s, "O3", "f16", "") : NULL;
+    for (mpc_node_id id = 0; typed != NULL && id < typed->node_count; id++) {
+        mpc_assigned line = {mpc_value_name(typed, mpc_result(&typed->nodes[id], 0)), mpc_node_op(typed, id)->name, "told", low};
+        if (typed->decisions[id].present) CHECK(mpc_assignment_add(a, &line));
+    }
+    mpc_pass_env env = {.ctx = s.ctx, .assignment = a};
+    mpc_graph *g = typed != NULL ? mpc_pipeline_run(s.model, pipeline, &env, NULL) : NULL;
+    CHECK(g != NULL);
+    for (size_t i = 0; g != NULL && i < sizeof held_values / sizeof *held_values; i++) {
+        mpc_node_id id = producer_of(g, held_values[i].name);
+        const mpc_decision *d = &g->decisions[id];
+        CHECK_MSG(d->operand == MPC_FMT_f32 && d->result == MPC_FMT_f32, "%s: %s", model, held_values[i].name);
+        CHECK(strstr(mpc_sym_text(g->ctx, g->nodes[id].why), "under every solver") != NULL);
+    }
+    mpc_graph_destroy(typed);
+    mpc_graph_destroy(g);
+    mpc_assignment_destroy(a);
+    close_session(&s);
+}
+
+/* Decisions that somebody wrote into a graph: the check names the rule, and casts aren't inserted all the same. */
+static void the_check_knows_what_is_held(const char *model) {
+    session s;
+    mpc_arena *arena = mpc_arena_create();
+    mpc_broken_rules broken = {0};
+    mpc_graph *g = open_session(&s, model) ? run(&s, "O3", "f16", "") : NULL;
+    mpc_pass_env env = {.ctx = s.ctx, .profile = mpc_device_profile_find("cpu-amx")};
+    mpc_fixed fixed = g != NULL ? mpc_fixed_formats(g, arena) : (mpc_fixed){0};
+    for (size_t i = 0; g != NULL && i < sizeof held_values / sizeof *held_values; i++) {
+        mpc_node_id id = producer_of(g, held_values[i].name);
+        mpc_decision before = g->decisions[id];
+        g->decisions[id].operand = g->decisions[id].result = MPC_FMT_f16;
+        bool found = false;
+        CHECK(mpc_hard_rules_check(g, MPC_FMT_f16, &env, arena, &broken) == MPC_OK);
+        for (uint32_t k = 0; k < broken.count; k++)
+            found = found || (broken.data[k].node == id && strcmp(broken.data[k].rule, held_values[i].rule) == 0);
+        CHECK_MSG(found, "%s: %s isn't found", model, held_values[i].name);
+        CHECK(mpc_format_stored(g, &fixed, mpc_result(&g->nodes[id], 0)) == MPC_FMT_f32);
+        CHECK(mpc_format_read(g, &fixed, id, 0) == MPC_FMT_f32);
+        g->decisions[id] = before;
+    }
+    mpc_graph_destroy(g);
+    mpc_arena_destroy(arena);
+    close_session(&s);
+}
+
 /* One attempt with the n-th allocation failing; the solver ran through, and the check after it. */
 static bool try_with_failure(const mpc_graph *g, mpc_context *ctx, const char *pipeline, uint64_t n) {
     mpc_pass_env env = {.ctx = ctx, .profile = mpc_device_profile_find("cpu-amx")};
@@ -160,6 +223,8 @@ int main(void) {
         decisions_can_be_carried_out(models[i], "bf16");
         decisions_can_be_carried_out(models[i], "f16");
         rules_and_prices(models[i]);
+        an_assignment_moves_no_scaler(models[i]);
+        the_check_knows_what_is_held(models[i]);
     }
     return check_result();
 }

@@ -81,7 +81,8 @@ def rows_of_far():
     lines = []
     for _ in range(64):
         y = rng.randrange(2)
-        lines.append(f"{100000 + rng.gauss(8 * y, 2):.2f},{100000 - rng.gauss(8 * y, 2):.2f},{rng.uniform(9, 11):.3f},{y}")
+        lines.append(f"{100000 + rng.gauss(8 * y, 2):.2f},{100000 - rng.gauss(8 * y, 2):.2f},{rng.uniform(9, 11):.3f},{y},"
+                     f"{y + rng.gauss(0, 0.2):.3f},{rng.gauss(0, 0.2):.3f}")
     return "\n".join(lines) + "\n"
 
 
@@ -103,7 +104,8 @@ def far_data_are_mapped_in_f32(folder):
 def small_gradients():
     """One loss of a hundredth: its gradients leave room for a scale that f16 doesn't hold."""
     lines = [line for line in FAR.splitlines() if "loss fit" not in line and "loss sum" not in line and "v = linear" not in line]
-    return "\n".join(lines).replace("cross_entropy", "0.01 * cross_entropy").replace("20 steps", "10 steps") + "\n"
+    text = "\n".join(lines).replace("cross_entropy", "0.01 * cross_entropy").replace("20 steps", "10 steps")
+    return text.replace("standardize(columns[0:2])", "columns[4:6]").replace("(columns[0:2] - 100000) / 8", "columns[4:6]") + "\n"
 
 
 def the_scale_grows_past_f16(folder):
