@@ -181,7 +181,8 @@ typedef struct mpc_plugin_api {
     bool (*open)(mpc_call *c, mpc_id node);
     bool (*wanted_low)(mpc_call *c, mpc_id value); /* a LOW op reads it, directly or through ops that follow */
     bool (*only_f32)(mpc_call *c, mpc_id value);   /* no reader gains from low storage */
-    /* Its type isn't up to a decision: statistics, masters, losses, integers. */
+    /* Its type isn't up to a decision: statistics, masters, losses, integers, and all that a step computes beside the
+     * model (data mapping, loss scale, update). Who decides it low all the same gets f32, with that reason. */
     bool (*fixed)(mpc_call *c, mpc_id value);
     const char *(*planned)(mpc_call *c, mpc_id value); /* format in which it will be stored, as decided so far */
     /* Formats by name, "": as in mpc_plugin_decision. The accumulator is the op's own (N04); fixed results stay as they

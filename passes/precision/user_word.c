@@ -19,7 +19,8 @@ static bool all_results_fixed(const mpc_plan *p, const mpc_node *n) {
 static void append_rule(const mpc_plan *p, mpc_node_id id, mpc_str *out) {
     char rule[MPC_RULE_SIZE];
     const char *held = mpc_sym_text(p->g->ctx, p->fixed.held[id]);
-    if (mpc_find_rule(held, rule) || mpc_find_rule(mpc_node_op(p->g, id)->doc, rule)) mpc_str_printf(out, " (%s)", rule);
+    if (mpc_find_rule(held, rule) || mpc_find_rule(mpc_node_op(p->g, id)->doc, rule))
+        mpc_str_printf(out, " (%s)", rule);
 }
 
 static mpc_status refuse(const mpc_plan *p, mpc_node_id id, mpc_format prec) {
