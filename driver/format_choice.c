@@ -175,7 +175,7 @@ static void say(const mpc_session *s, const mpc_formats_tried *taken) {
                        "no format multiplies faster than f32 on %s, and one is enough to see its numbers: the training "
                        "is in %s, the faster one",
                        target, precision);
-    else if (!taken->f16_seconds)
+    else if (!(taken->f16_seconds > 0))
         mpc_str_printf(&text, "no value is f16 by solver %s on %s: the training is in %s, without a loss scale",
                        s->train->solver, target, precision);
     else
@@ -184,11 +184,11 @@ static void say(const mpc_session *s, const mpc_formats_tried *taken) {
             "f16 and the loss scale that it needs gain nothing on %s: the training is in %s, %.4g us a step by the "
             "model against %.4g us",
             target, precision, taken->cost.seconds * 1e6, taken->f16_seconds * 1e6);
-    const mpc_diag note = {.severity = MPC_SEV_NOTE,
-                           .code = "W157",
-                           .message = mpc_str_cstr(&text),
-                           .help = !taken->scaled && taken->f16_seconds ? "--solver list takes f16 whatever it costs"
-                                                                        : NULL};
+    const mpc_diag note = {
+        .severity = MPC_SEV_NOTE,
+        .code = "W157",
+        .message = mpc_str_cstr(&text),
+        .help = !taken->scaled && taken->f16_seconds > 0 ? "--solver list takes f16 whatever it costs" : NULL};
     if (s->sink) s->sink->emit(s->sink->user, &note);
     mpc_str_free(&text);
 }
