@@ -257,7 +257,7 @@ static void compare_to_f32(double seconds, double f32, char out[64]) {
 }
 
 static void say_list(const mpc_plan *p, const mpc_device_profile *profile, double seconds, double f32) {
-    char text[256], time[16], share[64];
+    char text[400], time[16], share[64];
     const mpc_sink *sink = mpc_context_sink(p->g->ctx);
     compare_to_f32(seconds, f32, share);
     snprintf(text, sizeof text,
