@@ -332,19 +332,21 @@ void mpc_options_describe(const mpc_command *command, mpc_str *out) {
     }
 }
 
-static bool add_override(mpc_override_list *out, const char *text, bool is_const) {
+static bool add_override(mpc_override_list *out, const char *text, mpc_override o) {
     const char *equals = strchr(text, '=');
-    char *key = mpc_arena_strndup(out->owned, text, (size_t)(equals - text));
-    return key && mpc_array_push(out, (mpc_override){.is_const = is_const, .key = key, .value = equals + 1});
+    o.key = mpc_arena_strndup(out->owned, text, (size_t)(equals - text));
+    o.value = equals + 1;
+    return o.key && mpc_array_push(out, o);
 }
 
 bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out) {
     *out = (mpc_override_list){.owned = mpc_arena_create()};
     if (!out->owned) return false;
     const mpc_text_list *lists[] = {&o->consts, &o->set, &o->shorthand, &o->changes};
+    static const mpc_override kinds[] = {{.is_const = true}, {.is_const = false}, {.is_const = false}, {.from = MPC_FROM_CHANGE}};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
-            if (!add_override(out, lists[k]->data[i], lists[k] == &o->consts)) return false;
+            if (!add_override(out, lists[k]->data[i], kinds[k])) return false;
     return true;
 }
 

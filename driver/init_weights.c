@@ -104,6 +104,28 @@ static bool rules_apply(const mpc_session *s, const mpc_safetensors *file, const
     return all;
 }
 
+static bool is_parameter(const mpc_store_entry *e) {
+    return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0;
+}
+
+/* A glob that allows nothing was meant for a name that is another one here. */
+static bool allowances_apply(const mpc_session *s) {
+    const mpc_options *o = s->cli->options;
+    bool all = true;
+    for (size_t i = 0; i < o->allow_missing.count; i++) {
+        bool applies = false;
+        for (uint32_t k = 0; k < mpc_store_count(s->store) && !applies; k++) {
+            const mpc_store_entry *e = mpc_store_at(s->store, k);
+            applies = is_parameter(e) && mpc_glob_match(o->allow_missing.data[i], e->name);
+        }
+        if (applies) continue;
+        mpc_error_help(s->sink, "E407", NULL, "mpc summary FILE.mpg --params lists their names",
+                       "--allow-missing '%s' is about no parameter of this model", o->allow_missing.data[i]);
+        all = false;
+    }
+    return all;
+}
+
 static bool may_be_missing(const mpc_options *o, const char *name) {
     for (size_t i = 0; i < o->allow_missing.count; i++)
         if (mpc_glob_match(o->allow_missing.data[i], name)) return true;
@@ -140,10 +162,6 @@ static void print_list(const init_list *list, const char *what) {
     if (list->count == 0) return;
     fprintf(stderr, "%s %u:%s\n", what, list->count, mpc_str_cstr(&list->text));
     if (list->count > LISTED) fprintf(stderr, "  and %u more\n", list->count - LISTED);
-}
-
-static bool is_parameter(const mpc_store_entry *e) {
-    return e->derived == MPC_FMT_none && strcmp(e->role, "param") == 0;
 }
 
 /* Of a norm. What is standardized was measured on this training's rows. */
@@ -328,7 +346,7 @@ bool mpc_init_weights(mpc_session *s) {
         load_tensors(s, file, false, &l);
         if (states) load_tensors(s, states, true, &l);
         list_missing(s, &l);
-        ok = rules_apply(s, file, l.diff.place) && judge_lists(s, &l);
+        ok = rules_apply(s, file, l.diff.place) && allowances_apply(s) && judge_lists(s, &l);
         mpc_store_restart_averages(s->store);
         ok = mpc_store_derive(s->store) == MPC_OK && ok;
     } else if (file) mpc_error(s->sink, "E901", "out of memory");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/placed_sink.h"
 #include "driver/session.h"
 #include "runtime/checkpoint.h"
 
@@ -34,11 +35,15 @@ static bool refuse(const mpc_session *s, const mpc_store_entry *e, const mpc_ten
     return false;
 }
 
-/* Everything that one file is named for. */
-static bool load_file(const mpc_session *s, mpc_store *store, const char *path) {
-    mpc_safetensors *states = NULL, *file = mpc_safetensors_read(path, s->sink);
+/* Everything that one file is named for, `first` and others. */
+static bool load_file(const mpc_session *s, mpc_store *store, uint32_t first) {
+    const char *path = mpc_store_at(store, first)->path;
+    mpc_placed place = {.to = s->sink,
+                        .span = mpc_model_param_line(s->model, mpc_store_at(store, first)->name, "init")};
+    mpc_sink sink = mpc_placed_sink(&place);
+    mpc_safetensors *states = NULL, *file = mpc_safetensors_read(path, &sink);
     uint32_t loaded = 0;
-    bool ok = file && mpc_states_beside(path, &states, s->sink);
+    bool ok = file && mpc_states_beside(path, &states, &sink);
     for (uint32_t i = 0; file && i < mpc_store_count(store); i++) {
         mpc_store_entry *e = mpc_store_at(store, i);
         if (e->derived != MPC_FMT_none || strcmp(e->path, path) != 0) continue;
@@ -72,7 +77,7 @@ bool mpc_session_start_states(const mpc_session *s, mpc_store *store) {
         const mpc_store_entry *e = mpc_store_at(store, i);
         if (!*e->path || e->derived != MPC_FMT_none || seen_before(store, i)) continue;
         some = true;
-        ok = load_file(s, store, e->path) && ok;
+        ok = load_file(s, store, i) && ok;
     }
     if (!some || !ok) return ok;
     mpc_store_restart_averages(store);

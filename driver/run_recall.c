@@ -98,7 +98,7 @@ static bool recall_one(mpc_session *s, const char *text, mpc_override_list *list
     const char *key = text + (is_const ? 8 : 6), *equals = strchr(key, '=');
     if (!equals || equals == key) return true;
     mpc_override o = {.is_const = is_const,
-                      .recalled = true,
+                      .from = MPC_FROM_RUN,
                       .key = mpc_arena_strndup(s->overrides.owned, key, (size_t)(equals - key)),
                       .value = mpc_arena_strdup(s->overrides.owned, equals + 1)};
     if (!o.key || !o.value) return false;
@@ -133,7 +133,7 @@ void mpc_run_say_overrides(const mpc_session *s) {
     for (size_t i = 0; i < s->overrides.count; i++) {
         const mpc_override *o = &s->overrides.data[i];
         bool passed_over = o->is_const && s->model && !mpc_model_has_const(s->model, o->key);
-        if (o->recalled && !passed_over)
+        if (o->from == MPC_FROM_RUN && !passed_over)
             mpc_str_printf(&said, " %s %s=%s", o->is_const ? "--const" : "--set", o->key, o->value);
     }
     if (said.length > 0) fprintf(stderr, "with%s, as the run was made\n", mpc_str_cstr(&said));

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "driver/placed_sink.h"
 #include "driver/session.h"
 #include "ir/schedule_rate.h"
 
@@ -41,31 +42,43 @@ static mpc_dataset *vocabulary_of_training(mpc_session *s, const char *split, bo
 
 static bool keeps_nonfinite(const mpc_session *s) { return strcmp(s->train->nonfinite, "keep") == 0; }
 
+/* Datasets keep a copy of their sink, so what it needs lives as long as the session. */
+static mpc_sink sink_of(mpc_session *s, const mpc_data_source *source) {
+    mpc_placed *p = mpc_arena_alloc(s->overrides.owned, sizeof *p);
+    if (!p) return *s->sink;
+    *p = (mpc_placed){.to = s->sink, .span = source->span};
+    return mpc_placed_sink(p);
+}
+
 static mpc_dataset *open_csv(mpc_session *s, const mpc_data_source *source, const char *path) {
+    mpc_sink sink = sink_of(s, source);
     mpc_csv_options options = {
         .header = source->header, .delimiter = source->delimiter, .keep_nonfinite = keeps_nonfinite(s)};
-    return mpc_dataset_open_csv(path, &options, s->sink);
+    return mpc_dataset_open_csv(path, &options, &sink);
 }
 
 static bool uses_field(const void *model, const char *name) { return mpc_model_maps_field(model, name); }
 
-static mpc_dataset *open_npz(mpc_session *s, const char *path) {
+static mpc_dataset *open_npz(mpc_session *s, const mpc_data_source *source, const char *path) {
+    mpc_sink sink = sink_of(s, source);
     mpc_field_filter filter = {.uses = uses_field, .user = s->model};
-    return mpc_dataset_open_npz(path, &filter, keeps_nonfinite(s), s->sink);
+    return mpc_dataset_open_npz(path, &filter, keeps_nonfinite(s), &sink);
 }
 
 static mpc_dataset *open_npy(mpc_session *s, const mpc_data_source *source, const char *path) {
-    return mpc_dataset_open_npy(path, source->field, keeps_nonfinite(s), s->sink);
+    mpc_sink sink = sink_of(s, source);
+    return mpc_dataset_open_npy(path, source->field, keeps_nonfinite(s), &sink);
 }
 
 static mpc_dataset *open_part(mpc_session *s, const mpc_data_source *source) {
+    mpc_sink sink = sink_of(s, source);
     switch (source->kind) {
     case MPC_SOURCE_NPY:
         return open_npy(s, source, source->path);
     case MPC_SOURCE_NPZ:
-        return open_npz(s, source->path);
+        return open_npz(s, source, source->path);
     case MPC_SOURCE_IDX:
-        return mpc_dataset_open_idx(source->path, source->labels, keeps_nonfinite(s), s->sink);
+        return mpc_dataset_open_idx(source->path, source->labels, keeps_nonfinite(s), &sink);
     default:
         return open_csv(s, source, source->path);
     }
@@ -90,13 +103,14 @@ static mpc_dataset *open_zip(mpc_session *s, const mpc_data_source *source) {
 }
 
 static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const char *split) {
+    mpc_sink sink = sink_of(s, source);
     if (source->kind == MPC_SOURCE_TEXT) {
         bool failed;
         const mpc_dataset *like = vocabulary_of_training(s, split, &failed);
-        return failed ? NULL : own(s, mpc_dataset_open_text(source->path, source->length, like, s->sink));
+        return failed ? NULL : own(s, mpc_dataset_open_text(source->path, source->length, like, &sink));
     }
     if (source->kind == MPC_SOURCE_TOKENS)
-        return own(s, mpc_dataset_open_tokens(source->path, source->length, source->token_bytes, s->sink));
+        return own(s, mpc_dataset_open_tokens(source->path, source->length, source->token_bytes, &sink));
     return own(s, source->kind == MPC_SOURCE_ZIP ? open_zip(s, source) : open_part(s, source));
 }
 
@@ -151,15 +165,22 @@ mpc_dataset *mpc_session_split(mpc_session *s, mpc_split split, bool *missing) {
     return s->splits[split] && check_rows(s, split) ? s->splits[split] : NULL;
 }
 
+/* Of a source that reads another file than the one its line names. */
+static mpc_data_source without_line(const mpc_data_source *source) {
+    mpc_data_source other = *source;
+    other.span = (mpc_span){0};
+    return other;
+}
+
 /* Rows to predict of a model that takes arrays: an NPZ gives fields by name; an NPY is the first array of the source. */
 static mpc_dataset *open_arrays(mpc_session *s, const mpc_data_source *source, const char *path) {
     size_t n = strlen(path);
     bool is_npz = n > 4 && strcmp(path + n - 4, ".npz") == 0, is_npy = n > 4 && strcmp(path + n - 4, ".npy") == 0;
-    if (is_npz) return open_npz(s, path);
+    if (is_npz) return open_npz(s, source, path);
     for (uint32_t i = 0; i < source->part_count; i++) {
-        const mpc_data_source *part = &source->parts[i];
-        if (is_npy ? part->kind == MPC_SOURCE_NPY : part->kind == MPC_SOURCE_CSV)
-            return is_npy ? open_npy(s, part, path) : open_csv(s, part, path);
+        mpc_data_source part = without_line(&source->parts[i]);
+        if (is_npy ? part.kind == MPC_SOURCE_NPY : part.kind == MPC_SOURCE_CSV)
+            return is_npy ? open_npy(s, &part, path) : open_csv(s, &part, path);
     }
     if (source->kind == MPC_SOURCE_NPY) return open_npy(s, source, path);
     mpc_error(s->sink, "E355", "the source says nothing of how to read %s: an .npz gives every field by its name", path);
@@ -178,12 +199,12 @@ mpc_dataset *mpc_session_open_file(mpc_session *s, const char *path) {
                   path);
         return NULL;
     }
-    mpc_data_source other = *source;
+    mpc_data_source other = without_line(source);
     other.path = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
     other.labels = NULL;
     if (source->kind != MPC_SOURCE_ZIP && source->kind != MPC_SOURCE_NPY && source->kind != MPC_SOURCE_NPZ)
         return open_as(s, &other, "predict");
-    return own(s, open_arrays(s, source, other.path));
+    return own(s, open_arrays(s, &other, other.path));
 }
 
 /* The fields of a dataset as facts; in the model's context, which outlives every elaboration. */

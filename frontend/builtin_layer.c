@@ -14,6 +14,10 @@ static fe_value init_value(fe_call *c, fe_init init) {
 fe_value fe_fn_normal(fe_call *c) {
     fe_init init = {FE_INIT_NORMAL, fe_arg_float(c, 0, 0), fe_arg_float(c, 1, 1)};
     if (strcmp(c->fn->name, "truncated_normal") == 0) init.kind = FE_INIT_TRUNCATED;
+    if (!c->bad && !(init.b >= 0)) {
+        fe_error(c->e->d, "E017", fe_arg_span(c, 1), "%s's std is a deviation from 0 on, this is %g", c->fn->name, init.b);
+        return FE_POISONED;
+    }
     return init_value(c, init);
 }
 
@@ -24,6 +28,11 @@ fe_value fe_fn_orthogonal(fe_call *c) {
 
 fe_value fe_fn_uniform(fe_call *c) {
     fe_init init = {FE_INIT_UNIFORM, fe_arg_float(c, 0, -1), fe_arg_float(c, 1, 1)};
+    if (!c->bad && !(init.a <= init.b)) {
+        fe_error(c->e->d, "E017", fe_arg_span(c, fe_given(c, 1) ? 1 : 0),
+                 "uniform draws from low = %g up to high = %g, which is less", init.a, init.b);
+        return FE_POISONED;
+    }
     return init_value(c, init);
 }
 

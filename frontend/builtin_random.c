@@ -35,13 +35,23 @@ fe_value fe_fn_dropout(fe_call *c) { return drop(c, MPC_OP_dropout); }
 
 fe_value fe_fn_drop_path(fe_call *c) { return drop(c, MPC_OP_drop_path); }
 
+static bool sizes_are_positive(fe_call *c, const int64_t *dims, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (dims[i] < 1) {
+            fe_error(c->e->d, "E017", fe_arg_span(c, 0), "%s needs sizes of at least 1, axis %u has %lld", c->fn->name,
+                     i, (long long)dims[i]);
+            return false;
+        }
+    return true;
+}
+
 /* New values of the shape that argument 0 gives; in a mapping each row has its own. `p` >= 0: the attribute of that
  * name. */
 static fe_value draw(fe_call *c, mpc_op_id op, double p, const char *name) {
     int64_t dims[MPC_MAX_RANK] = {c->e->batch};
     uint32_t lead = c->e->mapping != NULL;
     uint32_t n = fe_arg_ints(c, 0, dims + lead, MPC_MAX_RANK - lead, 1);
-    if (c->bad) return FE_POISONED;
+    if (c->bad || !sizes_are_positive(c, dims + lead, n)) return FE_POISONED;
     fe_op o = begin_draw(c, op, NULL, name);
     fe_op_attr(&o, MPC_A_INTS("shape", dims, n + lead));
     if (p >= 0) fe_op_attr(&o, MPC_A_FLOAT("p", p));

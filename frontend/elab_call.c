@@ -22,6 +22,7 @@ fe_frame *fe_push_frame(fe_elab *e, const fe_ast *item, mpc_span call, const cha
 void fe_pop_frame(fe_elab *e) {
     fe_frame *f = e->frame;
     mpc_array_free(&f->bindings);
+    mpc_array_free(&f->callees);
     mpc_array_free(&f->layers);
     e->frame = f->caller;
 }
@@ -183,6 +184,14 @@ static const char *call_numbers(fe_elab *e, const fe_ast *at) {
     return fe_format(e, "%s%s%s=%u", outer, *outer ? " " : "", name, at->siblings);
 }
 
+/* A variable of this name would hide it below. */
+static bool remember_callee(fe_elab *e, const fe_ast *callee) {
+    if (!e->frame) return true;
+    for (size_t i = 0; i < e->frame->callees.count; i++)
+        if (e->frame->callees.data[i]->sym == callee->sym) return true;
+    return mpc_array_push(&e->frame->callees, callee);
+}
+
 fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_ast *callee = at->kid[0];
     if (e->mapping && fe_is_field_name(e, at)) return fe_eval_field(e, at);
@@ -191,6 +200,7 @@ fe_value fe_eval_call(fe_elab *e, const fe_ast *at, const char *name) {
     const fe_builtin *fn = block ? NULL : fe_find_builtin(callee_name(at));
     if (!block && !fn) fn = fe_find_plugin_op(e, callee->text);
     if (!block && !fn) return unknown_callee(e, callee);
+    if (!remember_callee(e, callee)) return fe_no_memory_value(e);
     if (block) block->used = true;
     fe_call c = {
         .e = e, .at = at, .fn = fn, .block = block, .name = at->text ? at->text : name, .path = call_path(e, at)};

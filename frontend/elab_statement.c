@@ -16,9 +16,23 @@ void fe_run_body(fe_elab *e, const fe_list *body) {
 
 /* --- assignment --- */
 
+/* The other order, a variable that is called, is an error of the call. */
+static bool hides_callee(fe_elab *e, const fe_ast *name) {
+    for (size_t i = 0; i < e->frame->callees.count; i++) {
+        const fe_ast *callee = e->frame->callees.data[i];
+        if (callee->sym != name->sym) continue;
+        fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span,
+                               "`%s` is called in this block; a variable needs another name", name->text);
+        fe_note(&r, callee->span, "it is called here");
+        fe_send(&r);
+        return true;
+    }
+    return false;
+}
+
 static bool may_bind(fe_elab *e, const fe_ast *name) {
     const fe_const *c = fe_find_const(e->m, name);
-    if (!c && strcmp(name->text, "training") != 0) return true;
+    if (!c && strcmp(name->text, "training") != 0) return !hides_callee(e, name);
     fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E044", name->span, "`%s` is a constant; a variable needs another name",
                            name->text);
     if (c && c->item) fe_note(&r, c->item->span, "it is declared here");

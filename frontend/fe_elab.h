@@ -34,6 +34,7 @@ typedef struct fe_frame {
     const char *turns;  /* "stage 1, unit 0", or "" */
     const char *numbered; /* numbered names in the path, with how many there are: "encoder=2 encoder.0.linear=3" */
     MPC_ARRAY(fe_binding) bindings;
+    MPC_ARRAY(const fe_ast *) callees; /* blocks and ops that were called here, each name once */
     MPC_ARRAY(struct fe_layer *) layers;
     bool returned;
     fe_value result;

@@ -21,7 +21,7 @@ void fe_store_train_key(mpc_model *m, const fe_train_key *k);
 /* After overrides: all keys. */
 void fe_complete_train(mpc_model *m);
 /* Help for a key that train doesn't have. */
-void fe_explain_key(fe_report *r, const char *key, const char *value, bool command);
+void fe_explain_key(fe_report *r, const char *key, const char *value, const char *option);
 
 /* adamw(...), cosine(...), dynamic(...): callee and arguments into the struct at `out`. */
 bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out);

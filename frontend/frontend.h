@@ -7,12 +7,16 @@
 
 typedef struct mpc_model mpc_model;
 
+typedef enum mpc_override_from {
+    MPC_FROM_OPTION, /* --const or --set */
+    MPC_FROM_RUN,    /* an earlier run: a constant that the model doesn't see any more is passed over */
+    MPC_FROM_CHANGE  /* --change, for messages; else like --set */
+} mpc_override_from;
 /* From --set KEY=VALUE and --const NAME=VALUE; parsed with the file's own grammar. */
 typedef struct mpc_override {
     bool is_const;
     const char *key, *value;
-    const char *option; /* as the command line has it, for messages: "--change"; NULL: --const or --set */
-    bool recalled; /* from an earlier run: a constant that the model doesn't see any more is passed over */
+    mpc_override_from from;
 } mpc_override;
 
 typedef enum mpc_unit { MPC_UNIT_NONE, MPC_UNIT_STEPS, MPC_UNIT_EPOCHS, MPC_UNIT_MINUTES } mpc_unit;

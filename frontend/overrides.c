@@ -5,8 +5,12 @@
 #include "frontend/fe_train.h"
 #include "frontend/lex.h"
 
+static const char *option_of(const mpc_override *o) {
+    return o->from == MPC_FROM_CHANGE ? "--change" : o->is_const ? "--const" : "--set";
+}
+
 const char *fe_override_title(mpc_model *m, const mpc_override *o) {
-    const char *text = mpc_arena_printf(m->arena, "--%s %s=%s", o->is_const ? "const" : "set", o->key, o->value);
+    const char *text = mpc_arena_printf(m->arena, "%s %s=%s", option_of(o), o->key, o->value);
     if (!text) m->diag.no_memory = true;
     return text ? text : "";
 }
@@ -54,7 +58,7 @@ static void set_const(mpc_model *m, const mpc_override *o) {
         c->command = fe_override_title(m, o);
         return;
     }
-    if (o->recalled) return;
+    if (o->from == MPC_FROM_RUN) return;
     fe_suggestion s = fe_suggest(o->key);
     fe_suggest_names(m, m->item, false, &s);
     fe_report r = begin(m, o, "E302", text_of(m, "the file has no constant `@`", o->key, ""));
@@ -76,7 +80,7 @@ static bool is_section_key(const char *key) {
 
 static void unknown_key(mpc_model *m, const mpc_override *o, const char *key) {
     fe_report r = begin(m, o, "E301", text_of(m, "train has no key `@`", key, ""));
-    fe_explain_key(&r, key, o->value, true);
+    fe_explain_key(&r, key, o->value, option_of(o));
     fe_send(&r);
 }
 
@@ -133,7 +137,7 @@ static void edit_argument(mpc_model *m, const mpc_override *o) {
         const char *what = *mpc_str_cstr(&all) ? text_of(m, "@ has no argument `^`", callee, dot + 1)
                                                : text_of(m, "`@` has no arguments", key, "");
         fe_report r = begin(m, o, "E301", what);
-        if (near.best) fe_help(&r, "did you mean --set %s.%s=%s?", key, near.best, o->value);
+        if (near.best) fe_help(&r, "did you mean %s %s.%s=%s?", option_of(o), key, near.best, o->value);
         else if (all.length) fe_help(&r, "%s takes %s", callee, mpc_str_cstr(&all));
         fe_send(&r);
     } else {

@@ -309,7 +309,9 @@ static void report(const fe_parser *p, const fe_unexpected *u, const char *text,
                         : fe_begin(p->diag, MPC_SEV_ERROR, "E002", u->span, "%s was not expected here%s",
                                    mpc_str_cstr(&what), u->expected);
     const char *help = syntax_help(p, u, text, shown);
-    if (help) fe_help(&r, "%s", help);
+    size_t digits = shown && strcmp(u->symbol, ".") == 0 ? strspn(text + u->span.end, "0123456789") : 0;
+    if (digits) fe_help(&r, "a number begins with a digit: 0.%.*s", (int)digits, text + u->span.end);
+    else if (help) fe_help(&r, "%s", help);
     fe_send(&r);
     mpc_str_free(&what);
 }

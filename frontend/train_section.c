@@ -237,16 +237,14 @@ const fe_train_key *fe_find_train_key(const char *name) {
 
 /* --- reading --- */
 
-void fe_explain_key(fe_report *r, const char *key, const char *value, bool command) {
+void fe_explain_key(fe_report *r, const char *key, const char *value, const char *option) {
     const char *alias = fe_alias(key);
-    const char *set = command ? "--set " : "";
-    if (strcmp(key, "lr") == 0 || (alias && strcmp(alias, "lr") == 0))
-        fe_help(r,
-                command ? "the learning rate is an argument of the optimizer: --set optimizer.lr=%s"
-                        : "the learning rate is an argument of the optimizer: optimizer = adamw(lr = %s)",
-                value);
+    bool is_lr = strcmp(key, "lr") == 0 || (alias && strcmp(alias, "lr") == 0);
+    if (is_lr && option)
+        fe_help(r, "the learning rate is an argument of the optimizer: %s optimizer.lr=%s", option, value);
+    else if (is_lr) fe_help(r, "the learning rate is an argument of the optimizer: optimizer = adamw(lr = %s)", value);
     else if (strcmp(key, "epochs") == 0 || strcmp(key, "steps") == 0 || strcmp(key, "num_epochs") == 0)
-        fe_help(r, command ? "%slength='%s %s'" : "%slength = %s %s", set, value,
+        fe_help(r, option ? "%s length='%s %s'" : "%slength = %s %s", option ? option : "", value,
                 strcmp(key, "steps") == 0 ? "steps" : "epochs");
     else if (strcmp(key, "weight_decay") == 0 || strcmp(key, "momentum") == 0 || strcmp(key, "betas") == 0 ||
              strcmp(key, "eps") == 0)
@@ -255,7 +253,8 @@ void fe_explain_key(fe_report *r, const char *key, const char *value, bool comma
         fe_suggestion s = fe_suggest(key);
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) fe_suggest_try(&s, keys[i].name);
         const char *best = alias && fe_find_train_key(alias) ? alias : s.best;
-        if (best) fe_help(r, command ? "did you mean --set %s=%s?" : "did you mean `%s = %s`?", best, value);
+        if (best && option) fe_help(r, "did you mean %s %s=%s?", option, best, value);
+        else if (best) fe_help(r, "did you mean `%s = %s`?", best, value);
     }
 }
 
@@ -274,7 +273,7 @@ static void read_entry(mpc_model *m, const fe_ast *e) {
     const char *text = fe_source_text(m, e->kid[0]->span);
     if (!fe_find_train_key(e->text)) {
         fe_report r = fe_begin(&m->diag, MPC_SEV_ERROR, "E301", e->name_span, "train has no key `%s`", e->text);
-        fe_explain_key(&r, e->text, text, false);
+        fe_explain_key(&r, e->text, text, NULL);
         fe_send(&r);
         return;
     }

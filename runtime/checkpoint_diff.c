@@ -125,7 +125,9 @@ static void append_help(const mpc_checkpoint_diff *d, bool paired, mpc_str *out)
     mpc_str from = {0}, to = {0};
     bool one = paired && find_renaming(d, &from, &to);
     const char *old_name = one ? mpc_str_cstr(&from) : "OLD.*", *new_name = one ? mpc_str_cstr(&to) : "NEW.*";
-    if (paired && d->settable)
+    if (one && strcmp(old_name, new_name) == 0)
+        mpc_str_printf(out, "the file calls %s what this model does: a --rename gives them another name; leave it out", old_name);
+    else if (paired && d->settable)
         mpc_str_printf(out, "same shapes, so probably renamed: --rename '%s=%s'", old_name, new_name);
     else if (paired)
         mpc_str_printf(out, "same shapes, so probably renamed from %s to %s; mpc train --init DIR takes --rename",

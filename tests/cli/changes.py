@@ -84,6 +84,11 @@ def what_is_refused():
         r = f.mpc("train", "tiny.mpg", "--resume", "run", "--set", "batch=8", "--change", "optimizer.lr=5e-2", status=1)
         check("E353" in r.err and "1 setting differs" in r.err and "optimizer.lr" not in r.err, r.err)
         check("E301" in f.mpc("train", "tiny.mpg", "--resume", "run", "--change", "wdith=3", status=1).err)
+        # messages name the option that was given
+        for change, help in (("steps=24", "--change length='24 steps'"), ("lr=0.1", "--change optimizer.lr=0.1"), ("bacth=4", "--change batch=4"),
+                             ("optimizer.lrr=1", "--change optimizer.lr=1"), ("batch=", None)):
+            r = f.mpc("train", "tiny.mpg", "--resume", "run", "--change", change, status=1)
+            check(f"--> --change {change}" in r.err and "--set" not in r.err.split("with --set length=9")[0] and (help is None or help in r.err), change, r.err)
         check("--change is for --resume" in f.mpc("train", "tiny.mpg", "--change", "batch=8", status=2).err)
         check(files(f, "run") == before, "a refused resume has changed the run")
         # a run.json that says nothing of settings is no leave to change them; one of before a setting came up is

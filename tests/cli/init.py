@@ -89,6 +89,12 @@ def what_is_said():
         check(sorted(section(r.err, "loaded")[1]) == ["fc1.bias", "fc1.weight"], r.err)
         # a glob that is about something else allows nothing
         check("E401" in f.mpc("train", "head.mpg", "--init", "run", "--allow-missing", "fc1.*", *STILL, "--out", "no2", status=1).err)
+        # and one that is about no parameter was meant for another name
+        r = f.mpc("train", "head.mpg", "--init", "run", "--allow-missing", "haed.*", "--allow-missing", "head.*", *STILL, "--out", "no2", status=1)
+        check("E407" in r.err and "--allow-missing 'haed.*' is about no parameter of this model" in r.err and "head.*'" not in r.err, r.err)
+        # a rename away from the right name is told, not offered as its own remedy
+        r = f.mpc("train", "tiny.mpg", "--init", "run", "--rename", "fc2.*=nix.*", *STILL, "--out", "no2", status=1)
+        check("E401" in r.err and "the file calls fc2.* what this model does" in r.err and "fc2.*=fc2.*" not in r.err and not os.path.exists(f.at("no2")), r.err)
         r = f.mpc("train", "head.mpg", "--init", "run", "--rename", "fc2.*=head.*", *STILL, "--out", "renamed")
         check(weights(f, "renamed")["head.weight"] == old["fc2.weight"] and section(r.err, "new") == (0, []), r.err)
 

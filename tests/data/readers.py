@@ -73,6 +73,28 @@ def arrays(f, name, source, x, y):
     return same_losses(f, name, ARRAYS.replace("SOURCE", source).replace("= X", "= " + x).replace("= Y", "= " + y))
 
 
+def what_a_line_names_is_shown_with_it():
+    """A file that isn't there, or is no such file: the error shows the line of the model; a row's place stays, and so does a path of the command line."""
+    with Folder() as f:
+        f.put("x.npy", npy("<f4", (N, 6), NUMBERS))
+        f.put("text.npy", b"1,2,3\n4,5,6\n" * 4)
+        f.put("words.csv", "1,0,3,4,5,6\n" * 9 + "4,five,6,7,8,9\n")
+        for source, code in (('csv("none.csv")', "E210"), ('zip(x = npy("x.npy"), y = npy("none.npy"))', "E210"), ('npz("x.npy")', "E219"),
+                             ('zip(x = npy("text.npy"), y = npy("x.npy"))', "E219"), ('idx(images = "x.npy", labels = "none")', "E2")):
+            f.put("m.mpg", ARRAYS.replace("SOURCE", source).replace("= X", '= field["x"]').replace("= Y", '= field["y"]'))
+            r = f.mpc("train", "m.mpg", "--out", "no", "--device", "ref", device=None, status=1)
+            check(code in r.err and "--> m.mpg:9:" in r.err and "this file" in r.err, source, r.err)
+        f.put("m.mpg", ARRAYS.replace("SOURCE", 'csv("words.csv")').replace("= X", "= columns[0:6]").replace("= Y", "= columns[1]"))
+        r = f.mpc("train", "m.mpg", "--out", "no", "--device", "ref", device=None, status=1)
+        check("--> words.csv, row 10, column 2" in r.err, r.err)
+        f.put("good.csv", "".join(",".join(str(v) for v in PIXELS[i:i + 6]) + ",1\n" for i in range(0, 60, 6)))
+        f.put("m.mpg", ARRAYS.replace("SOURCE", 'csv("good.csv")').replace("= X", "= columns[0:6]").replace("= Y", "= columns[6]").replace(
+            "    loss", "    output logits = logits\n    loss"))
+        f.mpc("train", "m.mpg", "--out", "run", "--device", "ref", device=None)
+        r = f.mpc("predict", "m.mpg", "--from", "run", "--input", "none.csv", "--device", "ref", device=None, status=1)
+        check("E210" in r.err and "m.mpg" not in r.err, r.err)
+
+
 def npy_npz_zip_and_csv():
     with Folder() as f:
         f.put("x.npy", npy("<f4", (N, 6), NUMBERS))
@@ -120,4 +142,4 @@ def token_files():
         check(len(text) == 7)
 
 
-run_all([npy_npz_zip_and_csv, idx_files, token_files])
+run_all([what_a_line_names_is_shown_with_it, npy_npz_zip_and_csv, idx_files, token_files])

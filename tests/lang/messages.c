@@ -38,7 +38,8 @@ int main(void) {
     static const char *const names[] = {"argument", "parameter",   "module",      "shapes",   "division", "window",
                                         "compare",  "softmax",     "columns",     "syntax",   "unfed",    "first_size",
                                         "swapped",  "one_name",    "punctuation", "length",   "policy",   "policy_op",
-                                        "output",   "output_text", "losses",      "squashed", "axes",     "trains"};
+                                        "output",   "output_text", "losses",      "squashed", "axes",     "trains",
+                                        "fraction"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_message(names[i]);
     return check_result();
 }

@@ -171,7 +171,7 @@ def parameters_come_from_a_file():
         r = start("    \"gc.**\" { load = \"w.safetensors\" }", lambda t: t.replace("as fc", "as gc"), status=1)
         check("E403" in r.err and "no tensor `gc.weight` or `weight`" in r.err, r.err)
         r = start("    \"fc.**\" { load = \"none.safetensors\" }", status=1)
-        check("none.safetensors" in r.err, r.err)
+        check("E410" in r.err and "none.safetensors" in r.err and "--> other.mpg:" in r.err and "load = \"none" in r.err, r.err)
 
 
 def initialisers_have_their_spread():
