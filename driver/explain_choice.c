@@ -59,9 +59,11 @@ static void list_speakers(const mpc_graph *g, mpc_node_id id, neighbours *out) {
         list_speakers(g, g->values[forward].producer, out);
 }
 
+static double without_noise(double price) { return fabs(price) < NOISE ? 0 : price; }
+
 static void take_trial(verdict *v, mpc_trial trial) {
     v->trial = trial;
-    v->price = fabs(trial.price) < NOISE ? 0 : trial.price;
+    v->price = without_noise(trial.price);
     v->price_of = "word";
 }
 
@@ -111,7 +113,7 @@ static void find_price(const mpc_explaining *e, verdict *v) {
     v->price_of = "alone";
     if (v->weighed) v->pin = mpc_explain_try_pin(e);
     if (v->weighed) v->price_of = v->pin.possible ? "plan" : NULL;
-    if (v->weighed) v->price = v->pin.possible ? v->pin.price : HUGE_VAL;
+    if (v->weighed) v->price = v->pin.possible ? without_noise(v->pin.price) : HUGE_VAL;
     list_speakers(e->g, e->id, &speakers);
     try_policies(e, &speakers, v);
     bool at_sign = v->word && *v->word == '@';
@@ -194,8 +196,8 @@ static bool views_a_state(const mpc_graph *g, mpc_node_id id) {
     return id != MPC_NONE && g->nodes[id].op == MPC_OP_state;
 }
 
-/* A rule decides where no plan that keeps them all has the value otherwise, or where a word that it would take to be
- * cheaper breaks one; else the price does, unless a neighbour's format turns it. */
+/* A rule decides where no plan that keeps them all has the value otherwise, or where the word that would make the step
+ * faster breaks one; else the price does, unless a neighbour's format turns it. */
 static void find_decider(const mpc_explaining *e, const mpc_choice_line *line, verdict *v) {
     const char *why = mpc_sym_text(e->g->ctx, e->g->nodes[e->id].why);
     mpc_explained *x = &v->x;

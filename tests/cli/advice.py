@@ -6,7 +6,7 @@ import random
 import re
 import shutil
 
-from support import Folder, check, finish
+from support import MODEL, Folder, check, finish
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 KINDS = {"type", "class", "constant", "agree", "user", "range", "gap", "word", "budget"}  # reasons without a number
@@ -199,5 +199,11 @@ with Folder() as f:
     p = page(f, "gpt.mpg", "layer.3.mlp.gelu")
     check(p["blocked_by"] == "value" and p["price"] > 0, p)
     check_page(f, "gpt.mpg", p)
+with Folder(MODEL.replace("precision = f32", "precision = bf16")) as f:
+    # under a loss budget what is priced is this op alone, and rounding is told as what decides
+    for budget, who in (("1", "price"), ("1e-12", "rule")):
+        p = json.loads(f.mpc("explain", "tiny.mpg", "fc2", "--loss-budget", budget, "--json", "--cost-target", "h200").out.splitlines()[-1])
+        check(p["price_of"] == "alone" and p["blocked_by"] == who and p["rule"] == ("budget" if who == "rule" else None), p)
+        check(p["change"].endswith('policy { "fc2" = ' + p["alternative"] + " }"), p)
 check(all(advised[way] >= 5 for way in advised), advised)
 finish()
