@@ -343,7 +343,8 @@ bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out) {
     *out = (mpc_override_list){.owned = mpc_arena_create()};
     if (!out->owned) return false;
     const mpc_text_list *lists[] = {&o->consts, &o->set, &o->shorthand, &o->changes};
-    static const mpc_override kinds[] = {{.is_const = true}, {.is_const = false}, {.is_const = false}, {.from = MPC_FROM_CHANGE}};
+    static const mpc_override kinds[] = {
+        {.is_const = true}, {.is_const = false}, {.is_const = false}, {.from = MPC_FROM_CHANGE}};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         for (size_t i = 0; i < lists[k]->count; i++)
             if (!add_override(out, lists[k]->data[i], kinds[k])) return false;

@@ -1,6 +1,6 @@
-/* Options that a run remembers beside its text. Files are known by path and hash: one that has changed is never taken in
- * silence, since a repetition with it would be another run. The assignment of a run is taken as it is only where neither
- * the text nor the command line asks for anything else; otherwise it is made anew, for the same costs.
+/* Options that a run remembers beside its text. Files are known by path and hash: one that has changed is never taken
+ * in silence, since a repetition with it would be another run. The assignment of a run is taken as it is only where
+ * neither the text nor the command line asks for anything else; otherwise it is made anew, for the same costs.
  */
 #include "driver/run_options.h"
 
@@ -127,7 +127,7 @@ void mpc_run_options_words(const json_t *options, mpc_str *out) {
 
 /* ---- taken by another command ---- */
 
-typedef struct told_file { /* what a run says of one */
+typedef struct told_file {            /* what a run says of one */
     const char *option, *path, *hash; /* hash NULL: it wasn't a file then */
     const char *named;                /* that the option takes: `path`, or the file that it lies beside */
 } told_file;
@@ -136,11 +136,12 @@ static bool refuse(const mpc_sink *sink, const told_file *f, const char *now) {
     mpc_str help = {0}, what = {0};
     mpc_str_printf(&help, "%s %s takes %s: another run, then", f->option, now ? f->named : "FILE",
                    now ? "it as it is now" : "another one");
-    if (now) mpc_str_printf(&what, "has changed since: its hash is %s, the run's was %s", now,
+    if (now)
+        mpc_str_printf(&what, "has changed since: its hash is %s, the run's was %s", now,
                        f->hash ? f->hash : "not known");
     else mpc_str_append(&what, "is missing");
-    mpc_error_help(sink, "E388", NULL, mpc_str_cstr(&help), "the run was made with %s %s, which %s", f->option,
-                   f->path, mpc_str_cstr(&what));
+    mpc_error_help(sink, "E388", NULL, mpc_str_cstr(&help), "the run was made with %s %s, which %s", f->option, f->path,
+                   mpc_str_cstr(&what));
     mpc_str_free(&help);
     mpc_str_free(&what);
     return false;

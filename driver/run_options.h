@@ -16,8 +16,8 @@ typedef struct mpc_repeat {
 } mpc_repeat;
 
 /* A training of a run's completed file: takes --device, --init with its names, --loss-budget and, where nothing else is
- * asked for, the run's assignment, and says so; an option of the command line wins. Of other files and commands nothing.
- * E388: a file is missing or not the same bytes any more. Finish it in any case, after the session. */
+ * asked for, the run's assignment, and says so; an option of the command line wins. Of other files and commands
+ * nothing. E388: a file is missing or not the same bytes any more. Finish it in any case, after the session. */
 bool mpc_repeat_prepare(mpc_repeat *r, const mpc_cli *cli);
 void mpc_repeat_finish(mpc_repeat *r);
 

@@ -172,7 +172,8 @@ static mpc_data_source without_line(const mpc_data_source *source) {
     return other;
 }
 
-/* Rows to predict of a model that takes arrays: an NPZ gives fields by name; an NPY is the first array of the source. */
+/* Rows to predict of a model that takes arrays: an NPZ gives fields by name; an NPY is the first array of the source.
+ */
 static mpc_dataset *open_arrays(mpc_session *s, const mpc_data_source *source, const char *path) {
     size_t n = strlen(path);
     bool is_npz = n > 4 && strcmp(path + n - 4, ".npz") == 0, is_npy = n > 4 && strcmp(path + n - 4, ".npy") == 0;
@@ -183,7 +184,8 @@ static mpc_dataset *open_arrays(mpc_session *s, const mpc_data_source *source, c
             return is_npy ? open_npy(s, &part, path) : open_csv(s, &part, path);
     }
     if (source->kind == MPC_SOURCE_NPY) return open_npy(s, source, path);
-    mpc_error(s->sink, "E355", "the source says nothing of how to read %s: an .npz gives every field by its name", path);
+    mpc_error(s->sink, "E355", "the source says nothing of how to read %s: an .npz gives every field by its name",
+              path);
     return NULL;
 }
 
@@ -260,7 +262,8 @@ bool mpc_session_plan_length(mpc_session *s, const mpc_dataset *train) {
     const mpc_train_config *t = s->train;
     int64_t rows = mpc_session_epoch_rows(s, train), steps = (rows + t->batch - 1) / t->batch;
     if (rows == 0) {
-        mpc_error(s->sink, "E369", "%lld training rows fill no batch of %lld, and last_batch = drop leaves them all out",
+        mpc_error(s->sink, "E369",
+                  "%lld training rows fill no batch of %lld, and last_batch = drop leaves them all out",
                   (long long)mpc_dataset_rows(train), (long long)t->batch);
         return false;
     }

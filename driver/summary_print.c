@@ -116,9 +116,9 @@ static json_t *row_json(const mpc_summary *s, const mpc_summary_row *r) {
     mpc_decision d = present ? r->decision : (mpc_decision){0};
     return json_pack("{s:s, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block", r->path, "numbered",
                      (json_int_t)r->numbered, "depth", (int)r->depth, "op", name_or_null(op_name(s, r)), "output",
-                     mpc_dims_json(r->shape), "parameters", (json_int_t)r->parameters, "trainable", (json_int_t)r->trainable, "multiply_adds",
-                     (json_int_t)r->products, "reads", name_or_null(format_name(d.operand)), "computes",
-                     name_or_null(format_name(d.compute)), "stores",
+                     mpc_dims_json(r->shape), "parameters", (json_int_t)r->parameters, "trainable",
+                     (json_int_t)r->trainable, "multiply_adds", (json_int_t)r->products, "reads",
+                     name_or_null(format_name(d.operand)), "computes", name_or_null(format_name(d.compute)), "stores",
                      name_or_null(present ? format_name(r->stored) : ""));
 }
 

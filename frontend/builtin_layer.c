@@ -15,7 +15,8 @@ fe_value fe_fn_normal(fe_call *c) {
     fe_init init = {FE_INIT_NORMAL, fe_arg_float(c, 0, 0), fe_arg_float(c, 1, 1)};
     if (strcmp(c->fn->name, "truncated_normal") == 0) init.kind = FE_INIT_TRUNCATED;
     if (!c->bad && !(init.b >= 0)) {
-        fe_error(c->e->d, "E017", fe_arg_span(c, 1), "%s's std is a deviation from 0 on, this is %g", c->fn->name, init.b);
+        fe_error(c->e->d, "E017", fe_arg_span(c, 1), "%s's std is a deviation from 0 on, this is %g", c->fn->name,
+                 init.b);
         return FE_POISONED;
     }
     return init_value(c, init);

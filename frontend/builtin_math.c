@@ -152,8 +152,8 @@ fe_value fe_fn_clamp(fe_call *c) {
     double low = fe_arg_float(c, 1, 0), high = fe_arg_float(c, 2, 0);
     if (c->bad) return FE_POISONED;
     if (fe_given(c, 1) && fe_given(c, 2) && !(low <= high)) {
-        fe_error(c->e->d, "E017", fe_arg_span(c, 2), "clamp keeps values between min = %g and max = %g, which is less", low,
-                 high);
+        fe_error(c->e->d, "E017", fe_arg_span(c, 2), "clamp keeps values between min = %g and max = %g, which is less",
+                 low, high);
         return FE_POISONED;
     }
     if (fe_given(c, 1)) x = fe_binary(c->e, c->at, "maximum", x, fe_float(low), fe_given(c, 2) ? NULL : c->name);

@@ -41,7 +41,8 @@ static bool store_precision(mpc_model *m, const fe_train_key *k, const fe_settin
 static bool store_name(mpc_model *m, const fe_train_key *k, const fe_setting *s, void *out) {
     (void)k;
     const fe_ast *e = s->expr;
-    if (e->kind != AST_NAME && e->kind != AST_STRING) return bad_value(m, s, e->span, "a name, in quotes where it has a dash"), false;
+    if (e->kind != AST_NAME && e->kind != AST_STRING)
+        return bad_value(m, s, e->span, "a name, in quotes where it has a dash"), false;
     *(const char **)out = e->text;
     return true;
 }
@@ -112,7 +113,8 @@ static bool store_selectors(mpc_model *m, const fe_train_key *k, const fe_settin
         fe_selector selector = {.glob = ok ? v.items[i].s : "", .span = s->expr->span};
         if (ok && !mpc_array_push(&m->freeze, selector)) m->diag.no_memory = true;
     }
-    if (!ok && v.kind != FE_POISON) bad_value(m, s, s->expr->span, "a list of paths in quotes, such as [\"encoder.**\"]");
+    if (!ok && v.kind != FE_POISON)
+        bad_value(m, s, s->expr->span, "a list of paths in quotes, such as [\"encoder.**\"]");
     return ok;
 }
 

@@ -126,7 +126,8 @@ static void append_help(const mpc_checkpoint_diff *d, bool paired, mpc_str *out)
     bool one = paired && find_renaming(d, &from, &to);
     const char *old_name = one ? mpc_str_cstr(&from) : "OLD.*", *new_name = one ? mpc_str_cstr(&to) : "NEW.*";
     if (one && strcmp(old_name, new_name) == 0)
-        mpc_str_printf(out, "the file calls %s what this model does: a --rename gives them another name; leave it out", old_name);
+        mpc_str_printf(out, "the file calls %s what this model does: a --rename gives them another name; leave it out",
+                       old_name);
     else if (paired && d->settable)
         mpc_str_printf(out, "same shapes, so probably renamed: --rename '%s=%s'", old_name, new_name);
     else if (paired)

@@ -106,7 +106,8 @@ static mpc_status turn_around(const mpc_dataset *d, mpc_array *a) {
     size_t size = a->element.size;
     unsigned char *rows = mpc_alloc((size_t)a->bytes);
     if (!rows) return mpc_data_no_memory(d);
-    for (uint64_t i = 0; i < a->bytes / size; i++) memcpy(rows + i * size, a->memory + place_by_columns(a, i) * size, size);
+    for (uint64_t i = 0; i < a->bytes / size; i++)
+        memcpy(rows + i * size, a->memory + place_by_columns(a, i) * size, size);
     mpc_free(a->memory);
     a->memory = rows;
     return MPC_OK;

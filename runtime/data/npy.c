@@ -163,7 +163,8 @@ static mpc_status check_shape(const npy_header *h, bool columns_first, uint64_t 
     a->columns_first = columns_first && a->rank > 1;
     if (a->columns_first && a->bytes > MPC_DATA_IN_MEMORY)
         return mpc_error(h->sink, "E219",
-                         "%s is stored column by column, and of more than 64 MiB; save np.ascontiguousarray(x)", a->shown);
+                         "%s is stored column by column, and of more than 64 MiB; save np.ascontiguousarray(x)",
+                         a->shown);
     if (a->dims[0] >= UINT32_MAX)
         return mpc_error(h->sink, "E219", "%s has more than %u rows", a->shown, UINT32_MAX - 1);
     return MPC_OK;
@@ -185,8 +186,9 @@ mpc_status mpc_npy_parse(const mpc_sink *sink, mpc_array *a, const mpc_npy_sourc
         return mpc_error(sink, "E219", "%s has %llu bytes: too few for an NPY", a->shown, (unsigned long long)all);
     if (!from->read(from->user, from->begin, head, 10)) return MPC_FAILED;
     if (memcmp(head, "\x93NUMPY", 6) != 0)
-        return mpc_error(sink, "E219", "%s is no NPY: it begins with %02X %02X %02X %02X %02X %02X, not with 93 4E 55 4D 50 59", a->shown,
-                         head[0], head[1], head[2], head[3], head[4], head[5]);
+        return mpc_error(sink, "E219",
+                         "%s is no NPY: it begins with %02X %02X %02X %02X %02X %02X, not with 93 4E 55 4D 50 59",
+                         a->shown, head[0], head[1], head[2], head[3], head[4], head[5]);
     if (head[6] < 1 || head[6] > 3)
         return mpc_error(sink, "E219", "%s is an NPY of version %d; read are 1, 2 and 3", a->shown, head[6]);
     uint64_t length = head[8] | (uint64_t)head[9] << 8, begin = 10;

@@ -1,6 +1,7 @@
 /* NPZ, numpy's archive: a ZIP of NPY files. Large members that are stored as they are, numpy's way unless asked to
- * compress, are read in place like a file; all others are unpacked when a field asks for them. Of members that no mapping takes only the name is read: they may hold anything. What the directory of
- * the archive says of sizes is compared with what deflate could make of the bytes before memory is taken. */
+ * compress, are read in place like a file; all others are unpacked when a field asks for them. Of members that no
+ * mapping takes only the name is read: they may hold anything. What the directory of the archive says of sizes is
+ * compared with what deflate could make of the bytes before memory is taken. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -224,7 +225,9 @@ static mpc_status load(mpc_dataset *d, const char *path, const mpc_field_filter 
                      "can't read %s: mpc was built without minizip; install libminizip-dev and build again", path);
 }
 
-mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) { return load((mpc_dataset *)(uintptr_t)d, a->path, NULL); }
+mpc_status mpc_npz_inflate(const mpc_dataset *d, mpc_array *a) {
+    return load((mpc_dataset *)(uintptr_t)d, a->path, NULL);
+}
 
 #endif
 
