@@ -118,6 +118,25 @@ def more_ops(folder):
         check(r.returncode == 1 and code in r.stderr and message in r.stderr, call, r.stderr)
 
 
+def all_low(folder):
+    """A solver that knows no rule: loss scale, data mapping and total are f32 all the same, and a training moves."""
+    model, out = os.path.join(ROOT, "examples", "mlp.mpg"), os.path.join(folder, "low")
+    options = ["--precision", "f16", "--solver", "all-low", "--const", "width=16", *plugin("more_ops")]
+    r = mpc("dump-ir", model, "--stage", "decided", "--reasons", *options)
+    ran(r, "all-low")
+    for value in ("image", "loss.ce", "scaler.inverse", "loss.seed.scaled", "head.weight/unscaled", "head.weight.next"):
+        found = lines(r.stdout, rf"^  %{re.escape(value)}(,| =)")
+        check(len(found) == 1 and "out=f32" in found[0] and "under every solver" in found[0], value, found)
+    check(lines(r.stdout, r"^  %logits|^  %head = .*out=f16"), "the model is low", r.stdout)
+    moves = []
+    for more in ([], ["--solver", "list"]):
+        r = mpc("train", model, "--out", out, "--overwrite", "--device", "ref", "--steps", "10", "--set", "eval_every=100 steps", *options, *more)
+        if ran(r, "train all-low"):
+            moves.append([(s["loss"], s["grad_norm"]) for s in map(json.loads, open(os.path.join(out, "log.jsonl"))) if s["type"] == "step"])
+    for got, want in zip(*moves):
+        check(abs(got[0] - want[0]) < 0.01 and abs(got[1] - want[1]) < 0.02 * want[1], "as list", got, want)
+
+
 def wide_small(folder):
     for rows, format in ((4, "f32"), (512, "bf16")):
         graph = write(folder, "wide.mpir", LINEAR.format(rows=rows, inner=16, columns=16, op="tanh"))
@@ -216,6 +235,6 @@ def toy_npu(folder):
 
 
 with tempfile.TemporaryDirectory(prefix="mpc-plugins-") as where:
-    for part in (double_add, softsign, more_ops, wide_small, formats, kernels_round_as_the_evaluator_does, toy_npu):
+    for part in (double_add, softsign, more_ops, all_low, wide_small, formats, kernels_round_as_the_evaluator_does, toy_npu):
         part(where)
 result()

@@ -1,6 +1,7 @@
 /* What the example of an op doesn't use: a primitive with a kernel, a shape rule of its own, attributes, two results,
- * and a composite that is differentiated by its expansion; and a solver that asks for prices. */
+ * and a composite that is differentiated by its expansion; and solvers: one that asks for prices, one that knows no rule. */
 #include <math.h>
+#include <string.h>
 
 #include "mpc/plugin.h"
 
@@ -115,7 +116,18 @@ static void by_price(const mpc_plugin_api *mpc, mpc_call *c) {
 }
 
 static const mpc_plugin_solver priced = {sizeof priced, "by-price", "products one by one", true, by_price};
-static const mpc_plugin_solver *const solvers[] = {&priced, NULL};
+/* Wants everything low, the step's own arithmetic too. */
+static void all_low(const mpc_plugin_api *mpc, mpc_call *c) {
+    const mpc_plugin_decision low = {mpc->low(c), "f32", "", mpc->low(c)};
+    for (mpc_id node = 0; node < mpc->node_count(c); node++) {
+        if (!mpc->open(c, node)) continue;
+        if (strcmp(mpc->op(c, node), "cast") == 0) mpc->decide_by_class(c, node);
+        else mpc->decide(c, node, &low, "all low");
+    }
+}
+
+static const mpc_plugin_solver greedy = {sizeof greedy, "all-low", "everything low", false, all_low};
+static const mpc_plugin_solver *const solvers[] = {&priced, &greedy, NULL};
 
 static const mpc_plugin plugin = {MPC_PLUGIN_VERSION, .name = "more-ops", .version = "1.0", .ops = ops,
                                   .solvers = solvers};
