@@ -251,7 +251,11 @@ static void judge(const mpc_explaining *e, const mpc_choice_line *line, verdict 
     if (by_user) v->x.rule[0] = '\0';
     else if (e->s->loss_budget > 0) judge_by_budget(why, &v->x);
     else if (v->weighed) find_decider(e, line, v);
-    else if (!v->weighed && !by_class_rules(why) && !find_neighbours(e, line, v)) v->x.kind = MPC_BLOCK_RULE;
+    else if (!v->weighed && !by_class_rules(why)) {
+        bool by_neighbours = find_neighbours(e, line, v);
+        if (!by_neighbours) v->x.kind = MPC_BLOCK_RULE;
+        if (strcmp(v->x.rule, "class") == 0) snprintf(v->x.rule, sizeof v->x.rule, "%s", by_neighbours ? "" : "solver");
+    }
 }
 
 /* ---- what to write ---- */
@@ -412,6 +416,28 @@ static void print_price(const json_t *all) {
                text_of(breaks, "what"));
 }
 
+/* A rule by its number, or a kind of reason that has none. */
+static void print_rule(const char *rule) {
+    static const struct {
+        const char *kind, *text;
+    } kinds[] = {{"type", "its op's own types"},
+                 {"class", "its op's class"},
+                 {"solver", "the solver, for the reason above"},
+                 {"constant", "being a constant"},
+                 {"agree", "an agreement of the policy"},
+                 {"user", "the user's word on what it shares a format with"},
+                 {"range", "the range of its numbers"},
+                 {"budget", "the loss budget"},
+                 {"gap", "the search, which stopped above the fastest step"},
+                 {"word", "what a word may do and no solver does"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].kind, rule) == 0) {
+            printf("  %-12s %s\n", "decided by", kinds[i].text);
+            return;
+        }
+    printf("  %-12s rule %s\n", "decided by", rule);
+}
+
 void mpc_explain_print_choice(const json_t *all) {
     const json_t *blockers = json_object_get(all, "blockers");
     const char *kind = text_of(all, "blocked_by"), *rule = text_of(all, "rule");
@@ -419,8 +445,7 @@ void mpc_explain_print_choice(const json_t *all) {
     print_price(all);
     if (strcmp(kind, "user") == 0) printf("  %-12s the user: %s\n", "decided by", text_of(all, "word"));
     if (strcmp(kind, "price") == 0) printf("  %-12s its own price\n", "decided by");
-    if (strcmp(kind, "rule") == 0)
-        printf("  %-12s %s%s\n", "decided by", rule ? "rule " : "the reason above", rule ? rule : "");
+    if (strcmp(kind, "rule") == 0) print_rule(rule);
     for (size_t i = 0; i < json_array_size(blockers); i++) {
         const json_t *b = json_array_get(blockers, i);
         printf("  %-12s %s (%s), which stores %s%s%s\n", i ? "" : "decided by", text_of(b, "value"), text_of(b, "op"),

@@ -39,26 +39,17 @@ static bool add_words(const mpc_explaining *e, const mpc_word *words, uint32_t c
 
 /* ---- the two assignments ---- */
 
-/* What an agreement or another word has broken before is not this one's doing. */
-static bool is_among(const mpc_broken_rules *old, const mpc_graph *g, const mpc_broken_rule *r, const char *value) {
-    for (uint32_t i = 0; i < old->count; i++)
-        if (strcmp(old->data[i].rule, r->rule) == 0 &&
-            strcmp(mpc_value_name(g, g->nodes[old->data[i].node].result_begin), value) == 0)
-            return true;
-    return false;
-}
-
+/* Only ops that hear the new word are asked: what a solver or an agreement breaks elsewhere is not its doing. */
 static void find_broken(const mpc_explaining *e, const mpc_graph *after, mpc_trial *out) {
-    mpc_broken_rules broken, old;
+    mpc_broken_rules broken;
     mpc_pass_env env = {.ctx = after->ctx, .profile = e->s->profile, .observed = e->s->observed};
-    if (mpc_hard_rules_check_words(after, e->g, e->low, &env, e->arena, &broken) != MPC_OK || !broken.count) return;
-    env.ctx = e->g->ctx;
-    if (mpc_hard_rules_check(e->g, e->low, &env, e->arena, &old) != MPC_OK) return;
+    if (mpc_hard_rules_check_words(after, e->g, e->low, &env, e->arena, &broken) != MPC_OK) return;
     for (uint32_t i = 0; i < broken.count && !out->rule; i++) {
         const mpc_broken_rule *r = &broken.data[i];
-        if (is_among(&old, e->g, r, mpc_value_name(after, after->nodes[r->node].result_begin))) continue;
+        const mpc_node *n = &after->nodes[r->node];
+        if (!has_prec(after, n) || mpc_attr_format(after, n, "prec") == MPC_FMT_none) continue;
         out->rule = mpc_arena_strdup(e->arena, *r->rule ? r->rule : "type");
-        out->at = mpc_arena_strdup(e->arena, mpc_value_name(after, after->nodes[r->node].result_begin));
+        out->at = mpc_arena_strdup(e->arena, mpc_value_name(after, n->result_begin));
         out->what = mpc_arena_strdup(e->arena, r->why);
     }
 }

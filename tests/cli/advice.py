@@ -9,7 +9,7 @@ import shutil
 from support import MODEL, Folder, check, finish
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
-KINDS = {"type", "class", "constant", "agree", "user", "range", "gap", "word", "budget"}  # reasons without a number
+KINDS = {"type", "class", "solver", "constant", "agree", "user", "range", "gap", "word", "budget"}  # reasons without a number
 MOST = 4  # values of a model that there is something to change about, and as many others
 advised = {"policy": 0, "@": 0, "place": 0, "nothing": 0}
 
@@ -80,7 +80,7 @@ def check_page(f, model, p, *options):
 def check_text(f, model, p, *options):
     """Text and JSON tell the same."""
     text = f.mpc("explain", model, p["value"], *options).out
-    decided = {"user": f"the user: {p.get('word')}", "rule": f"rule {p['rule']}", "price": "its own price"}
+    decided = {"user": f"the user: {p.get('word')}", "rule": f"rule {p['rule']}" if p["rule"] not in KINDS else "", "price": "its own price"}
     who = decided.get(p["blocked_by"], "".join(b["value"] for b in p["blockers"][:1]) + " (")
     check(f"decided by   {who}" in text, model, options, text, p)
     check("never" in text if p["price"] is None else f"{p['alternative']}: {1e6 * p['price']:+.3f} us" in text, model, options, text, p)
