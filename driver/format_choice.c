@@ -1,7 +1,7 @@
 /* f16 brings its loss scale along: every gradient is unscaled, which a step without f16 needn't do. So with f16 among
  * the formats there are two steps to assign, one with f16 and a scale and one with neither, and the faster one is
- * taken. The exception: where f16 alone is asked for and multiplies no faster than f32, who asks wants its numbers
- * (W155). Trials say nothing; the step that is made in the end does. */
+ * taken. The exceptions: a loss scale that the user wrote stays; where f16 alone is asked for and multiplies no faster
+ * than f32, who asks wants its numbers (W155). Trials say nothing; the step that is made in the end does. */
 #include "driver/format_choice.h"
 
 #include <jansson.h>
@@ -78,7 +78,7 @@ static double smaller_bound(double a, double b) { return a > 0 && b > 0 && b < a
 /* `with`, or `without` when that is what would run; the other graph is destroyed. */
 static void take_better(const mpc_train_config *train, bool numbers, mpc_formats_tried *with,
                         mpc_formats_tried *without, mpc_formats_tried *out) {
-    bool clean = without->graph && !has_f16(without->graph);
+    bool clean = without->graph && !train->loss_scale.written && !has_f16(without->graph);
     bool weighs = strcmp(train->solver, "mincut") == 0 && !numbers;
     bool better = clean && (!has_f16(with->graph) || (weighs && without->cost.seconds <= with->cost.seconds));
     double other = !clean ? 0 : strcmp(without->precision, "f32") == 0 ? without->cost.seconds : without->bound;

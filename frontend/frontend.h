@@ -39,6 +39,7 @@ typedef struct mpc_schedule_config {
 } mpc_schedule_config;
 
 typedef struct mpc_scale_config {
+    bool written; /* by the user, who then has it whether anything is f16 or not */
     bool dynamic;
     double init; /* of static: the scale */
     double growth, backoff, max, min;

@@ -183,7 +183,8 @@ bool fe_store_train_call(mpc_model *m, const fe_train_key *k, const fe_setting *
     if (!known_callee(m, k, s->expr, &callee)) return false;
     *(const char **)out = callee; /* `kind` comes first where there is one */
     if (strcmp(k->name, "loss_scale") == 0)
-        *(mpc_scale_config *)out = (mpc_scale_config){.dynamic = strcmp(callee, "dynamic") == 0,
+        *(mpc_scale_config *)out = (mpc_scale_config){.written = s->origin != FE_FROM_DEFAULT,
+                                                      .dynamic = strcmp(callee, "dynamic") == 0,
                                                       .growth = 2,
                                                       .backoff = 0.5,
                                                       .max = 16777216,
