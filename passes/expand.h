@@ -14,7 +14,7 @@ typedef struct mpc_expand {
     uint32_t operand_count;
     mpc_value_id *results; /* out, MPC_NONE for a result that nobody uses and the rule left out */
     const bool *used;      /* per result */
-    const bool *decays;    /* by op: some node of it has a `decay` that isn't 0; NULL: none */
+    const bool *decays;    /* by op: some node of it has a `decay` that isn't 0; NULL: each for itself */
     mpc_format prec;       /* given to primitives that have `prec`; none once formats are types */
     struct mpc_expand_memo *memo; /* scalars that were made before (passes/expand_build.c); NULL: all are made anew */
     bool named;            /* of the helpers in passes/expand_build.h: the next node has got its name */

@@ -19,7 +19,7 @@ typedef struct mpc_expand_memo {
 
 typedef struct mpc_expand_how {
     const bool *used;   /* per result; NULL: all are */
-    const bool *decays; /* see mpc_expand; NULL: there are no updates */
+    const bool *decays; /* see mpc_expand */
     mpc_expand_memo *memo; /* see mpc_expand */
     bool keep_prec;     /* primitives inherit `prec`, for passes before precision assignment */
 } mpc_expand_how;

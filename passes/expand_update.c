@@ -19,7 +19,8 @@ static mpc_value_id rate_of(mpc_expand *e, uint32_t operand) {
 /* w - rate * decay * w. Where some parameters decay and others don't, all get the same primitives, so that one kernel
  * updates them all; a factor of zero leaves w as it is, be it -0 or infinite. */
 static mpc_value_id decayed(mpc_expand *e, mpc_value_id w, mpc_value_id rate) {
-    if (e->decays == NULL || !e->decays[e->node->op]) return w;
+    bool decays = e->decays != NULL ? e->decays[e->node->op] : attr(e, "decay") != 0;
+    if (!decays) return w;
     mpc_value_id factor = mpc_expand_scale(e, rate, attr(e, "decay"));
     mpc_value_id moves = mpc_expand_op2(e, MPC_OP_ne, factor, mpc_expand_number(e, 0));
     mpc_value_id less = mpc_expand_op2(e, MPC_OP_sub, w, mpc_expand_op2(e, MPC_OP_mul, factor, w));

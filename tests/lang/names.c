@@ -95,7 +95,7 @@ static void check_training(session *s, const mpc_graph *g) {
     output_names(g, &out);
     CHECK_STR(
         mpc_str_cstr(&out),
-        "metric.acc.num metric.acc.den metric.ppl.num metric.ppl.den loss.ce count.ce loss.tie count.tie loss count");
+        "metric.acc.num metric.acc.den metric.ppl.num metric.ppl.den loss.ce count.ce loss.tie count.tie weight.tie loss count");
     mpc_str_free(&out);
     const mpc_node *head = find_state(g, "head.weight"), *gamma = find_state(g, "norm.weight");
     CHECK(head && gamma);
