@@ -141,7 +141,8 @@ def fc039_a_product_beyond_f16_before_its_scale():
         for precision in PRECISIONS:
             check(near(c.values(precision), [1, 0], 0), precision)
         c.lint("f16")
-        check("(N22)" in c.mpc("explain", "case.mpg", "s").out and "stores       f32" in c.mpc("explain", "case.mpg", "s").out)
+        told = c.mpc("explain", "case.mpg", "s", "--solver", "list").out  # the cut takes f32 where so little gains nothing
+        check("(N22)" in told and "stores       f32" in told, told)
     by_hand[2] = "p = softmax(reshape(s, [batch, 2]) + b)"
     row = [40] * 64 + [40] * 64 + [39.5] * 64
     with Case(inputs, by_hand, row) as c:
