@@ -274,7 +274,7 @@ static mpc_graph *assign(const mpc_graph *in, const autocast_options *o, mpc_pas
     mpc_plan_read_backwards(&p);
     if (read_words(&p, o->agree, earlier) != MPC_OK) return NULL;
     check_scaling(in, o->low, o->also);
-    mpc_solver_env solver_env = {.pass = env, .solver = o->solver};
+    mpc_solver_env solver_env = {.pass = env, .solver = o->solver, .goes_on = earlier};
     if (decide_all(&p, earlier ? env->assignment : NULL, o->solver, &solver_env) != MPC_OK) return NULL;
     if (env->assignment != NULL && !earlier && record(&p, env->assignment) != MPC_OK) return NULL;
     mpc_graph *out = copy_with_decisions(in, &p);

@@ -94,6 +94,7 @@ typedef struct mpc_solver_env { /* what a solver may ask for beyond the plan */
     const struct mpc_solver *solver; /* the row that is being run: a plugin finds its function by it */
     const struct mpc_costs *costs; /* cost.h: prices on the target device; NULL for solvers that need none */
     double price; /* seconds that one unit of predicted loss deviation is worth; 0: time alone decides */
+    bool goes_on; /* another elaboration of the model was decided before: what could be said was said then */
 } mpc_solver_env;
 /* Decides every node of mpc_is_assigned that isn't `given`, in any order, by mpc_plan_decide, with a reason; formats of `given` nodes are
  * set already. On entry wanted_by, only_wanted, only_f32, inside and read are filled. */

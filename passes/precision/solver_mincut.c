@@ -302,7 +302,7 @@ static mpc_status solve_as_list(mpc_plan *p, const mpc_solver_env *env) {
     if (status != MPC_OK) return status;
     s.cost = mpc_plan_price(p, env->costs);
     double f32 = env->pass->f32_seconds > 0 ? env->pass->f32_seconds : s.f32.seconds;
-    say_list(p, mpc_costs_profile(env->costs), s.cost.seconds, f32);
+    if (!env->goes_on) say_list(p, mpc_costs_profile(env->costs), s.cost.seconds, f32);
     if (env->pass->choices != NULL) *mpc_plan_choices_solution(env->pass->choices) = s;
     return MPC_OK;
 }
@@ -334,7 +334,7 @@ mpc_status mpc_solver_mincut(mpc_plan *p, const mpc_solver_env *env) {
         return solve_as_list(p, env);
     mpc_plan_choices *choices = env->pass->choices;
     mpc_status status = mpc_mincut_formats(p, env->costs, formats, count, choices, &solution);
-    if (status == MPC_OK && count > 1) say_gap(p, &solution);
+    if (status == MPC_OK && count > 1 && !env->goes_on) say_gap(p, &solution);
     if (status == MPC_OK && choices != NULL) *mpc_plan_choices_solution(choices) = solution;
     return status;
 }

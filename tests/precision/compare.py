@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 MPC = os.path.abspath(sys.argv[1])
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -83,6 +84,15 @@ def the_note_has_both_prices():
         check(said and abs(float(said[2]) - 100 * (rows["list"] / rows["O0"] - 1)) < 1, f"{precision} {target}: {said and said[2]}")
 
 
+def a_run_says_it_once():
+    """The step of training is what the prices are of; those of evaluation follow it."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [MPC, "train", os.path.join(ROOT, "examples/digits.mpg"), "--precision", "f16", "--cost-target", "cpu-amx", "--device", "ref", "--steps", "1",
+                 "--out", os.path.join(folder, "run")]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=120).stderr
+        check(said.count("note[W155]") == 1, said)
+
+
 SLOW = {"cpu-amx": ("f16",), "cpu-avx512": ("bf16", "f16"), "h200": ()}  # what multiplies no faster than f32
 for model, options in MODELS:
     compare(model, options, "bf16", "cpu-amx")
@@ -91,4 +101,5 @@ for model, options in EXAMPLES + SMALL:
     for target in SLOW:
         compare_formats(model, options, target)
 the_note_has_both_prices()
+a_run_says_it_once()
 sys.exit(1 if failed else 0)
