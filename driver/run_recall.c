@@ -27,7 +27,7 @@ static bool has_run(const char *folder, size_t length, const char *up, mpc_str *
 }
 
 /* The folder of the run that `from` names, with a slash at its end: `from` is it, its checkpoints, or a checkpoint or
- * pointer among these. false, with nothing in `folder`: there is no run.json. */
+ * pointer among these. false: there is no run.json, and what `folder` has means nothing. */
 static bool find_run(const char *from, mpc_str *folder) {
     size_t length = strlen(from);
     if (length > 1 && from[length - 1] == '/') length--;
@@ -38,16 +38,19 @@ static bool find_run(const char *from, mpc_str *folder) {
     return slash && has_run(from, (size_t)(slash - from), "../", folder);
 }
 
-static json_t *read_from(const char *from, mpc_str *folder) {
-    if (!find_run(from, folder)) {
-        mpc_str_clear(folder);
-        return NULL;
-    }
+/* `folder` ends with a slash. */
+static json_t *read_run_json(const mpc_str *folder) {
     mpc_str path = {0};
-    mpc_str_printf(&path, "%srun.json", folder->data);
+    mpc_str_printf(&path, "%srun.json", mpc_str_cstr(folder));
     json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
     mpc_str_free(&path);
     return run;
+}
+
+static json_t *read_from(const char *from, mpc_str *folder) {
+    if (find_run(from, folder)) return read_run_json(folder);
+    mpc_str_clear(folder);
+    return NULL;
 }
 
 static bool is_completed(const char *file) { return strcmp(mpc_path_name(file), "resolved.mpg") == 0; }
@@ -61,11 +64,7 @@ json_t *mpc_run_of_completed(const char *file, mpc_str *folder) {
     if (!is_completed(file)) return NULL;
     mpc_str_append_n(folder, file, (size_t)(mpc_path_name(file) - file));
     if (folder->length == 0) mpc_str_append(folder, "./");
-    mpc_str path = {0};
-    mpc_str_printf(&path, "%srun.json", mpc_str_cstr(folder));
-    json_t *run = path.failed ? NULL : json_load_file(path.data, 0, NULL);
-    mpc_str_free(&path);
-    return run;
+    return read_run_json(folder);
 }
 
 void mpc_run_read(mpc_session *s) {
