@@ -111,9 +111,11 @@ static void find_price(const mpc_explaining *e, verdict *v) {
     neighbours speakers = {.count = 0};
     v->price = v->x.seconds;
     v->price_of = "alone";
-    if (v->weighed) v->pin = mpc_explain_try_pin(e);
-    if (v->weighed) v->price_of = v->pin.possible ? "plan" : NULL;
-    if (v->weighed) v->price = v->pin.possible ? without_noise(v->pin.price) : HUGE_VAL;
+    if (v->weighed) {
+        v->pin = mpc_explain_try_pin(e);
+        v->price_of = v->pin.possible ? "plan" : NULL;
+        v->price = v->pin.possible ? without_noise(v->pin.price) : HUGE_VAL;
+    }
     list_speakers(e->g, e->id, &speakers);
     try_policies(e, &speakers, v);
     bool at_sign = v->word && *v->word == '@';
@@ -230,9 +232,10 @@ static const char *word_of(const char *why) {
 
 /* Under a loss budget the dial weighed, and told it in the reason alone: time against time, or rounding. */
 static void judge_by_budget(const char *why, mpc_explained *x) {
-    bool weighed = strstr(why, " against ") || strstr(why, "stays in its kernel");
-    if (weighed) x->kind = MPC_BLOCK_NONE;
-    if (weighed) x->rule[0] = '\0';
+    if (strstr(why, " against ") || strstr(why, "stays in its kernel")) {
+        x->kind = MPC_BLOCK_NONE;
+        x->rule[0] = '\0';
+    }
     if (!strstr(why, "loss budget")) return;
     x->kind = MPC_BLOCK_RULE;
     snprintf(x->rule, sizeof x->rule, "budget");
@@ -251,7 +254,7 @@ static void judge(const mpc_explaining *e, const mpc_choice_line *line, verdict 
     if (by_user) v->x.rule[0] = '\0';
     else if (e->s->loss_budget > 0) judge_by_budget(why, &v->x);
     else if (v->weighed) find_decider(e, line, v);
-    else if (!v->weighed && !by_class_rules(why)) {
+    else if (!by_class_rules(why)) {
         bool by_neighbours = find_neighbours(e, line, v);
         if (!by_neighbours) v->x.kind = MPC_BLOCK_RULE;
         if (strcmp(v->x.rule, "class") == 0) snprintf(v->x.rule, sizeof v->x.rule, "%s", by_neighbours ? "" : "solver");
@@ -368,7 +371,7 @@ static bool explain(mpc_explaining *e, json_t *all) {
     mpc_pass_env env = {.ctx = e->s->ctx, .profile = e->s->profile};
     verdict v = {.turned_by = {.node = MPC_NONE},
                  .at = MPC_NONE,
-                 .weighed = e->s->plan_choices && mpc_plan_choices_solution(e->s->plan_choices)->present};
+                 .weighed = choices && mpc_plan_choices_solution(choices)->present};
     if (line && line->choice.low_format != MPC_FMT_none) e->low = line->choice.low_format;
     if (mpc_graph_explain(e->g, e->id, e->low, &env, &v.x) != MPC_OK) return false;
     if (!v.x.present) return true;

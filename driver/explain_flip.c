@@ -58,8 +58,7 @@ static void compare(const mpc_explaining *e, const mpc_graph *after, mpc_trial *
     const char *name = mpc_value_name(e->g, e->g->nodes[e->id].result_begin);
     mpc_pass_env env = {.ctx = after->ctx, .profile = e->s->profile, .observed = e->s->observed};
     mpc_plan_cost cost;
-    out->assigned = mpc_graph_price(after, e->s->profile, &env, &cost) == MPC_OK;
-    out->price = cost.seconds - e->step;
+    if (mpc_graph_price(after, e->s->profile, &env, &cost) == MPC_OK) out->price = cost.seconds - e->step;
     for (mpc_node_id i = 0; i < after->node_count; i++)
         if (after->nodes[i].result_count && strcmp(mpc_value_name(after, after->nodes[i].result_begin), name) == 0)
             out->turned = mpc_explain_decided(after, i) == e->other;

@@ -46,10 +46,10 @@ bool mpc_explain_takes_at_sign(const mpc_session *s, const mpc_graph *g, const m
 
 /* The model assigned once more (explain_flip.c). Texts are in the arena of `e`, or live as long as the program. */
 typedef struct mpc_trial {
-    bool assigned, turned; /* it could be; the node has its other format then */
-    bool possible;         /* of a pin: some plan has it so and keeps the hard rules */
-    double price;          /* what the step costs more, seconds */
-    const char *error;     /* why it couldn't be assigned; NULL: it was */
+    bool turned;       /* the node has its other format then */
+    bool possible;     /* of a pin: some plan has it so and keeps the hard rules */
+    double price;      /* what the step costs more, seconds; NaN: it couldn't be assigned */
+    const char *error; /* why it couldn't be assigned; NULL: it was */
     const char *rule, *at, *what; /* of words: the first hard rule that they break, the value that does, how; NULL: none. Of a pin: the rule that forbids it */
 } mpc_trial;
 typedef struct mpc_word {
