@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/dl.h"
+#include "driver/json_values.h"
 #include "runtime/cuda/cubin_cache.h"
 #include "runtime/cuda/nvrtc.h"
 
@@ -61,7 +62,7 @@ static void print_json(const report_row *r) {
     json_object_set_new(line, "bytes_per_thread",
                         r->use.threads > 0 && r->use.bytes > 0 ? json_real(r->use.bytes / r->use.threads)
                                                                : json_null());
-    json_object_set_new(line, "note", r->kernel->note ? json_string(r->kernel->note) : json_null());
+    json_object_set_new(line, "note", mpc_json_text(r->kernel->note));
     if (line) json_dumpf(line, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(line);

@@ -332,8 +332,6 @@ static bool put_terms(const mpc_choice *choice, json_t *all) {
     return json_object_set_new(all, "terms", terms) == 0;
 }
 
-static json_t *text_or_null(const char *text) { return text && *text ? json_string(text) : json_null(); }
-
 static const char *const KINDS[] = {
     [MPC_BLOCK_NONE] = "price", [MPC_BLOCK_RULE] = "rule", [MPC_BLOCK_VALUE] = "value", [MPC_BLOCK_USER] = "user"};
 
@@ -349,12 +347,12 @@ static bool put(const mpc_explaining *e, const verdict *v, json_t *all) {
     bool ok = json_object_set_new(all, "change", json_string(mpc_str_cstr(&change))) == 0 &&
               json_object_set_new(all, "alternative", json_string(mpc_format_get(v->x.other)->name)) == 0 &&
               json_object_set_new(all, "price", mpc_json_number(v->price)) == 0 &&
-              json_object_set_new(all, "price_of", text_or_null(isfinite(v->price) ? v->price_of : NULL)) == 0 &&
+              json_object_set_new(all, "price_of", mpc_json_text(isfinite(v->price) ? v->price_of : NULL)) == 0 &&
               json_object_set_new(all, "step", json_real(e->step)) == 0 &&
               json_object_set_new(all, "target", json_string(e->s->profile->name)) == 0 &&
               json_object_set_new(all, "blocked_by", json_string(KINDS[v->x.kind])) == 0 &&
-              json_object_set_new(all, "word", text_or_null(v->word)) == 0 &&
-              json_object_set_new(all, "rule", text_or_null(v->x.rule)) == 0 &&
+              json_object_set_new(all, "word", mpc_json_text(v->word)) == 0 &&
+              json_object_set_new(all, "rule", mpc_json_text(v->x.rule)) == 0 &&
               json_object_set_new(all, "breaks", breaks_json(v)) == 0 && put_blockers(e->g, &v->x, all);
     mpc_str_free(&change);
     return ok;
@@ -366,7 +364,7 @@ static mpc_format low_of(const mpc_session *s) {
 }
 
 static bool explain(mpc_explaining *e, json_t *all) {
-    const mpc_plan_choices *choices = e->s->plan_choices;
+    mpc_plan_choices *choices = e->s->plan_choices;
     const mpc_choice_line *line = choices ? mpc_plan_choices_find(choices, name_of(e->g, e->id)) : NULL;
     mpc_pass_env env = {.ctx = e->s->ctx, .profile = e->s->profile};
     verdict v = {.turned_by = {.node = MPC_NONE},

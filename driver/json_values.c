@@ -6,6 +6,8 @@
 
 json_t *mpc_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+json_t *mpc_json_text(const char *text) { return text && *text ? json_string(text) : json_null(); }
+
 json_t *mpc_json_texts(const char *const *texts, size_t count) {
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++) json_array_append_new(list, json_string(texts[i]));

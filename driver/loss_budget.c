@@ -78,7 +78,7 @@ static void print_json(const outcome *o, FILE *to) {
         json_object_set_new(line, "measured_after_update", mpc_json_number(c->after_update));
         json_object_set_new(line, "batches_other_choice", json_integer((json_int_t)c->other_batches));
         json_object_set_new(line, "other_choice_elements", json_integer((json_int_t)c->other_elements));
-        json_object_set_new(line, "other_choice", c->other_choice ? json_string(c->other_choice) : json_null());
+        json_object_set_new(line, "other_choice", mpc_json_text(c->other_choice));
     }
     if (line) json_dumpf(line, to, JSON_COMPACT);
     fputc('\n', to);

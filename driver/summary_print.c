@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/json_values.h"
 #include "driver/number_text.h"
 #include "driver/summary.h"
 
@@ -109,17 +110,15 @@ json_t *mpc_dims_json(const mpc_type *type) {
     return list;
 }
 
-static json_t *name_or_null(const char *name) { return *name ? json_string(name) : json_null(); }
-
 static json_t *row_json(const mpc_summary *s, const mpc_summary_row *r) {
     bool present = r->decided && r->decision.present;
     mpc_decision d = present ? r->decision : (mpc_decision){0};
     return json_pack("{s:s, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "block", r->path, "numbered",
-                     (json_int_t)r->numbered, "depth", (int)r->depth, "op", name_or_null(op_name(s, r)), "output",
+                     (json_int_t)r->numbered, "depth", (int)r->depth, "op", mpc_json_text(op_name(s, r)), "output",
                      mpc_dims_json(r->shape), "parameters", (json_int_t)r->parameters, "trainable",
                      (json_int_t)r->trainable, "multiply_adds", (json_int_t)r->products, "reads",
-                     name_or_null(format_name(d.operand)), "computes", name_or_null(format_name(d.compute)), "stores",
-                     name_or_null(present ? format_name(r->stored) : ""));
+                     mpc_json_text(format_name(d.operand)), "computes", mpc_json_text(format_name(d.compute)), "stores",
+                     mpc_json_text(present ? format_name(r->stored) : ""));
 }
 
 static json_t *totals_json(const mpc_summary *s) {
