@@ -124,6 +124,8 @@ typedef struct mpc_diag_printer {
     FILE *to;
 } mpc_diag_printer;
 mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer);
+/* From here on nothing is said, for trials that the user didn't ask for. The sink as it was, to be put back. */
+mpc_sink mpc_cli_mute(mpc_cli *cli);
 
 /* A file's text into the sources, under this name (cli.c). 0 after diagnostics. */
 uint32_t mpc_cli_read_source(mpc_cli *cli, const char *path, const char *name);

@@ -45,4 +45,15 @@ static void print_diag(void *user, const mpc_diag *diag) {
     mpc_str_free(&text);
 }
 
+static void drop(void *user, const mpc_diag *diag) {
+    (void)user;
+    (void)diag;
+}
+
+mpc_sink mpc_cli_mute(mpc_cli *cli) {
+    mpc_sink before = cli->sink;
+    cli->sink.emit = drop;
+    return before;
+}
+
 mpc_sink mpc_diag_printer_sink(mpc_diag_printer *printer) { return (mpc_sink){.emit = print_diag, .user = printer}; }

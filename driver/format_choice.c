@@ -10,11 +10,6 @@
 #include "base/array.h"
 #include "driver/train_settings.h"
 
-static void drop(void *user, const mpc_diag *diag) {
-    (void)user;
-    (void)diag;
-}
-
 /* ---- one step ---- */
 
 static bool decide(mpc_session *s, const mpc_train_config *train, double f32_seconds, mpc_plan_choices *choices,
@@ -107,10 +102,9 @@ bool mpc_formats_try(mpc_session *s, const mpc_train_config *train, mpc_plan_cho
     const mpc_train_config other = without_f16(train), both = with_f16(s, train);
     bool numbers = is_for_numbers(s, train, &other);
     mpc_formats_tried with, without;
-    mpc_sink *sink = &s->cli->sink, own = *sink;
-    sink->emit = drop;
+    mpc_sink own = mpc_cli_mute(s->cli);
     bool tried = try_formats(s, &other, 0, choices, &without);
-    *sink = own;
+    s->cli->sink = own;
     double f32 = tried && numbers ? without.cost.seconds : 0;
     if (!try_formats(s, &both, f32, choices, &with)) {
         mpc_graph_destroy(with.graph);
@@ -195,11 +189,10 @@ static void say(const mpc_session *s, const mpc_formats_tried *taken) {
 
 /* A step that can't be assigned says so when it is made. */
 static bool settle_by_trial(mpc_session *s) {
-    mpc_sink *sink = &s->cli->sink, own = *sink;
     mpc_formats_tried taken;
-    sink->emit = drop;
+    mpc_sink own = mpc_cli_mute(s->cli);
     bool tried = mpc_formats_try(s, s->train, NULL, &taken);
-    *sink = own;
+    s->cli->sink = own;
     if (!tried) return true;
     s->f32_seconds = taken.f32_seconds;
     mpc_graph_destroy(taken.graph);
