@@ -9,11 +9,6 @@
 #include "driver/run_log.h"
 #include "runtime/store_layout.h"
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static int64_t width_of(const mpc_step *step, uint32_t output) {
     return mpc_type_elements(&step->exec->output_types[output]) / step->batch;
 }
@@ -67,7 +62,9 @@ bool mpc_table_open(mpc_table_writer *w, mpc_step *step, const char *path, int64
     *w = (mpc_table_writer){.sink = step->session->sink, .path = to_stdout ? "standard output" : path, .to = stdout};
     if (!choose_outputs(w, step)) return false;
     if (!to_stdout)
-        w->form = ends_with(path, ".jsonl") ? MPC_TABLE_JSONL : ends_with(path, ".npy") ? MPC_TABLE_NPY : MPC_TABLE_CSV;
+        w->form = mpc_ends_with(path, ".jsonl") ? MPC_TABLE_JSONL
+                  : mpc_ends_with(path, ".npy") ? MPC_TABLE_NPY
+                                                : MPC_TABLE_CSV;
     if (!to_stdout) w->to = fopen(path, "wb");
     if (!w->to) {
         mpc_error(w->sink, "E420", "can't write %s: %s", path, strerror(errno));
