@@ -332,6 +332,7 @@ void mpc_options_describe(const mpc_command *command, mpc_str *out) {
     }
 }
 
+/* `o`: of its kind, without key and value. */
 static bool add_override(mpc_override_list *out, const char *text, mpc_override o) {
     const char *equals = strchr(text, '=');
     o.key = mpc_arena_strndup(out->owned, text, (size_t)(equals - text));
@@ -342,12 +343,16 @@ static bool add_override(mpc_override_list *out, const char *text, mpc_override 
 bool mpc_overrides_make(const mpc_options *o, mpc_override_list *out) {
     *out = (mpc_override_list){.owned = mpc_arena_create()};
     if (!out->owned) return false;
-    const mpc_text_list *lists[] = {&o->consts, &o->set, &o->shorthand, &o->changes};
-    static const mpc_override kinds[] = {
-        {.is_const = true}, {.is_const = false}, {.is_const = false}, {.from = MPC_FROM_CHANGE}};
+    const struct {
+        const mpc_text_list *texts;
+        mpc_override like;
+    } lists[] = {{&o->consts, {.is_const = true}},
+                 {&o->set, {.from = MPC_FROM_OPTION}},
+                 {&o->shorthand, {.from = MPC_FROM_OPTION}},
+                 {&o->changes, {.from = MPC_FROM_CHANGE}}};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        for (size_t i = 0; i < lists[k]->count; i++)
-            if (!add_override(out, lists[k]->data[i], kinds[k])) return false;
+        for (size_t i = 0; i < lists[k].texts->count; i++)
+            if (!add_override(out, lists[k].texts->data[i], lists[k].like)) return false;
     return true;
 }
 
