@@ -69,13 +69,17 @@ static json_t *file_json(const char *path) {
 }
 
 /* Statistics come from the file beside the weights. */
+static void append_states_path(const char *weights, mpc_str *out) {
+    mpc_str_append_n(out, weights, (size_t)(mpc_path_name(weights) - weights));
+    mpc_str_append(out, MPC_STATE_FILE);
+}
+
 static json_t *init_json(const char *path) {
     json_t *row = file_json(path);
     mpc_str states = {0};
     char hash[17];
-    const char *name = mpc_path_name(path);
-    mpc_str_printf(&states, "%.*s%s", (int)(name - path), path, MPC_STATE_FILE);
-    if (strcmp(name, MPC_WEIGHTS_FILE) == 0 && !states.failed && hash_file(states.data, hash))
+    append_states_path(path, &states);
+    if (strcmp(mpc_path_name(path), MPC_WEIGHTS_FILE) == 0 && !states.failed && hash_file(states.data, hash))
         json_object_set_new(row, "states", json_string(hash));
     mpc_str_free(&states);
     return row;
@@ -177,7 +181,7 @@ static bool take_texts(const json_t *texts, mpc_text_list *list) {
 static bool check_init(const mpc_sink *sink, const json_t *row, const char *path) {
     const char *states = json_string_value(json_object_get(row, "states"));
     mpc_str beside = {0};
-    mpc_str_printf(&beside, "%.*s%s", (int)(mpc_path_name(path) - path), path, MPC_STATE_FILE);
+    append_states_path(path, &beside);
     told_file f = {"--init", path, json_string_value(json_object_get(row, "hash")), path};
     bool same = beside.failed ? no_memory(sink) : check_file(sink, &f);
     f.path = beside.data;
