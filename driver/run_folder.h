@@ -43,10 +43,10 @@ void mpc_run_note_changes(const mpc_session *s, const mpc_cursor *at, double app
 /* Compares the session's assignment, which its first step has made, with the run's assignment.txt (E358). */
 bool mpc_run_folder_check_assignment(const mpc_run_folder *f, mpc_session *s);
 
-/* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if
- * there is one). */
 /* What messages call it: "runs/digits-003 (best)"; `path` is what mpc_find_checkpoint gave. */
 void mpc_checkpoint_place(const char *from, const char *path, mpc_str *out);
+/* Path of a checkpoint: `from` is a run folder or a checkpoint itself; which: best, last, a step, or NULL (best if
+ * there is one). */
 bool mpc_find_checkpoint(const char *from, const char *which, mpc_str *out, const mpc_sink *sink);
 
 #endif
