@@ -40,18 +40,18 @@ static json_t *columns_json(const mpc_session *s) {
 }
 
 /* What a training of resolved.mpg needs besides its text. */
-static void add_options(const mpc_run_folder *f, const mpc_session *s, json_t *run) {
+static void add_options(const mpc_run_folder *f, const mpc_session *s, json_t *options, json_t *run) {
     mpc_str folder = {0};
     char hash[17];
     mpc_str_printf(&folder, "%s/", mpc_str_cstr(&f->path));
-    json_object_set_new(run, "options", mpc_run_options_json(s));
+    json_object_set(run, "options", options);
     if (mpc_completed_hash(mpc_str_cstr(&folder), json_object_get(run, "used"), hash))
         json_object_set_new(run, "completed_hash", json_string(hash));
     if (s->cli->options->resume) json_object_set_new(run, "changed", json_true());
     mpc_str_free(&folder);
 }
 
-static json_t *run_json(const mpc_run_folder *f, mpc_session *s) {
+static json_t *run_json(const mpc_run_folder *f, mpc_session *s, json_t *options) {
     struct utsname host;
     if (uname(&host) != 0) memset(&host, 0, sizeof host);
     char hash[17], when[32];
@@ -71,7 +71,7 @@ static json_t *run_json(const mpc_run_folder *f, mpc_session *s) {
     json_object_set_new(run, "plugins", mpc_run_plugins_json(s));
     json_object_set_new(run, "added_passes", mpc_json_texts(s->added_passes.data, s->added_passes.count));
     json_object_set_new(run, "used", mpc_used_files_json(s));
-    add_options(f, s, run);
+    add_options(f, s, options, run);
     if (s->formats_asked) json_object_set_new(run, "formats_asked", json_string(s->formats_asked));
     if (s->loss_budget > 0) json_object_set_new(run, "loss_budget", json_real(s->loss_budget));
     mpc_str_free(&found);
@@ -98,8 +98,7 @@ static bool put_str(const mpc_run_folder *f, const char *name, mpc_str *text, co
 }
 
 /* Above the completed file, since no line of it can say this. */
-static void say_command(const mpc_session *s, mpc_str *out) {
-    json_t *options = mpc_run_options_json(s);
+static void say_command(const mpc_session *s, const json_t *options, mpc_str *out) {
     mpc_str words = {0};
     if (s->device != MPC_DEVICE_CPU) mpc_str_printf(&words, " --device %s", mpc_device_name(s->device));
     mpc_run_options_words(options, &words);
@@ -109,7 +108,6 @@ static void say_command(const mpc_session *s, mpc_str *out) {
                        mpc_str_cstr(&words));
     out->failed = out->failed || words.failed;
     mpc_str_free(&words);
-    json_decref(options);
 }
 
 bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
@@ -118,12 +116,15 @@ bool mpc_run_folder_describe(const mpc_run_folder *f, mpc_session *s) {
     if (!used.failed) mkdir(used.data, 0777);
     mpc_str_free(&used);
     char here[4096];
-    say_command(s, &resolved);
+    json_t *options = mpc_run_options_json(s); /* reads the weights of --init whole, for their hash */
+    say_command(s, options, &resolved);
     mpc_model_print_resolved(s->model, getcwd(here, sizeof here), &resolved);
     mpc_assignment_print(s->assignment, &assignment);
     bool ok = put_str(f, "resolved.mpg", &resolved, s->sink);
     ok = put_str(f, "assignment.txt", &assignment, s->sink) && ok;
     ok = ok && mpc_run_keep_plugins(f, s) && mpc_keep_used_files(f, s);
-    return ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
-           put_json(f, "run.json", run_json(f, s), s->sink);
+    ok = ok && mpc_run_folder_put(f, "model.mpg", s->text, s->text_length, s->sink) &&
+         put_json(f, "run.json", run_json(f, s, options), s->sink);
+    json_decref(options);
+    return ok;
 }
