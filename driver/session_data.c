@@ -43,42 +43,42 @@ static mpc_dataset *vocabulary_of_training(mpc_session *s, const char *split, bo
 static bool keeps_nonfinite(const mpc_session *s) { return strcmp(s->train->nonfinite, "keep") == 0; }
 
 /* Datasets keep a copy of their sink, so what it needs lives as long as the session. */
-static mpc_sink sink_of(mpc_session *s, const mpc_data_source *source) {
-    mpc_placed *p = mpc_arena_alloc(s->overrides.owned, sizeof *p);
-    if (!p) return *s->sink;
-    *p = (mpc_placed){.to = s->sink, .span = source->span};
-    return mpc_placed_sink(p);
+static const mpc_sink *sink_of(mpc_session *s, const mpc_data_source *source) {
+    struct {
+        mpc_placed place;
+        mpc_sink sink;
+    } *p = mpc_arena_alloc(s->overrides.owned, sizeof *p);
+    if (!p) return s->sink;
+    p->place = (mpc_placed){.to = s->sink, .span = source->span};
+    p->sink = mpc_placed_sink(&p->place);
+    return &p->sink;
 }
 
 static mpc_dataset *open_csv(mpc_session *s, const mpc_data_source *source, const char *path) {
-    mpc_sink sink = sink_of(s, source);
     mpc_csv_options options = {
         .header = source->header, .delimiter = source->delimiter, .keep_nonfinite = keeps_nonfinite(s)};
-    return mpc_dataset_open_csv(path, &options, &sink);
+    return mpc_dataset_open_csv(path, &options, sink_of(s, source));
 }
 
 static bool uses_field(const void *model, const char *name) { return mpc_model_maps_field(model, name); }
 
 static mpc_dataset *open_npz(mpc_session *s, const mpc_data_source *source, const char *path) {
-    mpc_sink sink = sink_of(s, source);
     mpc_field_filter filter = {.uses = uses_field, .user = s->model};
-    return mpc_dataset_open_npz(path, &filter, keeps_nonfinite(s), &sink);
+    return mpc_dataset_open_npz(path, &filter, keeps_nonfinite(s), sink_of(s, source));
 }
 
 static mpc_dataset *open_npy(mpc_session *s, const mpc_data_source *source, const char *path) {
-    mpc_sink sink = sink_of(s, source);
-    return mpc_dataset_open_npy(path, source->field, keeps_nonfinite(s), &sink);
+    return mpc_dataset_open_npy(path, source->field, keeps_nonfinite(s), sink_of(s, source));
 }
 
 static mpc_dataset *open_part(mpc_session *s, const mpc_data_source *source) {
-    mpc_sink sink = sink_of(s, source);
     switch (source->kind) {
     case MPC_SOURCE_NPY:
         return open_npy(s, source, source->path);
     case MPC_SOURCE_NPZ:
         return open_npz(s, source, source->path);
     case MPC_SOURCE_IDX:
-        return mpc_dataset_open_idx(source->path, source->labels, keeps_nonfinite(s), &sink);
+        return mpc_dataset_open_idx(source->path, source->labels, keeps_nonfinite(s), sink_of(s, source));
     default:
         return open_csv(s, source, source->path);
     }
@@ -103,14 +103,13 @@ static mpc_dataset *open_zip(mpc_session *s, const mpc_data_source *source) {
 }
 
 static mpc_dataset *open_as(mpc_session *s, const mpc_data_source *source, const char *split) {
-    mpc_sink sink = sink_of(s, source);
     if (source->kind == MPC_SOURCE_TEXT) {
         bool failed;
         const mpc_dataset *like = vocabulary_of_training(s, split, &failed);
-        return failed ? NULL : own(s, mpc_dataset_open_text(source->path, source->length, like, &sink));
+        return failed ? NULL : own(s, mpc_dataset_open_text(source->path, source->length, like, sink_of(s, source)));
     }
     if (source->kind == MPC_SOURCE_TOKENS)
-        return own(s, mpc_dataset_open_tokens(source->path, source->length, source->token_bytes, &sink));
+        return own(s, mpc_dataset_open_tokens(source->path, source->length, source->token_bytes, sink_of(s, source)));
     return own(s, source->kind == MPC_SOURCE_ZIP ? open_zip(s, source) : open_part(s, source));
 }
 
