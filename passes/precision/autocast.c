@@ -39,6 +39,21 @@ mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena) {
     return p;
 }
 
+bool mpc_plan_copy(const mpc_plan *p, mpc_plan *out) {
+    size_t values = (size_t)p->g->value_count + 1, nodes = (size_t)p->g->node_count + 1;
+    *out = *p;
+    out->format = mpc_arena_alloc(p->arena, values * sizeof *out->format);
+    out->say = mpc_arena_alloc(p->arena, values * sizeof *out->say);
+    out->decisions = mpc_arena_alloc(p->arena, nodes * sizeof *out->decisions);
+    out->why = mpc_arena_alloc(p->arena, nodes * sizeof *out->why);
+    if (out->format == NULL || out->say == NULL || out->decisions == NULL || out->why == NULL) return false;
+    memcpy(out->format, p->format, values * sizeof *out->format);
+    memcpy(out->say, p->say, values * sizeof *out->say);
+    memcpy(out->decisions, p->decisions, nodes * sizeof *out->decisions);
+    memcpy(out->why, p->why, nodes * sizeof *out->why);
+    return true;
+}
+
 mpc_status mpc_plan_allow(mpc_plan *p, mpc_format also) {
     if (also == MPC_FMT_none || also == p->low || !mpc_format_is_low(p->low)) return MPC_OK;
     p->forced_also = mpc_arena_alloc(p->arena, ((size_t)p->g->value_count + 1) * sizeof *p->forced_also);

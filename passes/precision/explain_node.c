@@ -33,17 +33,8 @@ bool mpc_is_decided_low(const mpc_graph *g, mpc_node_id id) {
 }
 
 static double price_of(const mpc_plan *p, mpc_node_id id, mpc_format to, const mpc_costs *costs) {
-    mpc_plan other = *p;
-    size_t values = (size_t)p->g->value_count + 1, nodes = (size_t)p->g->node_count + 1;
-    other.format = mpc_arena_alloc(p->arena, values * sizeof *other.format);
-    other.say = mpc_arena_alloc(p->arena, values * sizeof *other.say);
-    other.decisions = mpc_arena_alloc(p->arena, nodes * sizeof *other.decisions);
-    other.why = mpc_arena_alloc(p->arena, nodes * sizeof *other.why);
-    if (other.format == NULL || other.say == NULL || other.decisions == NULL || other.why == NULL) return NAN;
-    memcpy(other.format, p->format, values * sizeof *other.format);
-    memcpy(other.say, p->say, values * sizeof *other.say);
-    memcpy(other.decisions, p->decisions, nodes * sizeof *other.decisions);
-    memcpy(other.why, p->why, nodes * sizeof *other.why);
+    mpc_plan other;
+    if (!mpc_plan_copy(p, &other)) return NAN;
     mpc_plan_decide(&other, id, flipped(p, id, to), "other");
     return mpc_plan_price(&other, costs).seconds;
 }

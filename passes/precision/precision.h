@@ -55,6 +55,8 @@ typedef struct mpc_plan {
 mpc_plan mpc_plan_create(const mpc_graph *g, mpc_format low, mpc_arena *arena);
 /* A second low format, before anything is decided; MPC_NO_MEMORY after a diagnostic. */
 mpc_status mpc_plan_allow(mpc_plan *plan, mpc_format also);
+/* The same plan with room for other decisions, in its arena; false when out of memory. */
+bool mpc_plan_copy(const mpc_plan *plan, mpc_plan *out);
 /* The low formats that a solver may use: one, or two with `also`; returns how many. */
 static inline uint32_t mpc_plan_lows(const mpc_plan *p, mpc_format out[2]) {
     out[0] = p->low;

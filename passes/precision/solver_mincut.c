@@ -268,26 +268,13 @@ static void say_list(const mpc_plan *p, const mpc_device_profile *profile, doubl
     if (sink != NULL) sink->emit(sink->user, &note);
 }
 
-/* The same question with room for other answers. */
-static bool copy_plan(const mpc_plan *p, mpc_plan *out) {
-    size_t values = (size_t)p->g->value_count + 1, nodes = (size_t)p->g->node_count + 1;
-    *out = *p;
-    out->format = mpc_arena_alloc(p->arena, values * sizeof *out->format);
-    out->say = mpc_arena_alloc(p->arena, values * sizeof *out->say);
-    out->decisions = mpc_arena_alloc(p->arena, nodes * sizeof *out->decisions);
-    if (out->format == NULL || out->say == NULL || out->decisions == NULL) return false;
-    memcpy(out->format, p->format, p->g->value_count * sizeof *out->format);
-    memcpy(out->say, p->say, p->g->value_count * sizeof *out->say);
-    memcpy(out->decisions, p->decisions, p->g->node_count * sizeof *out->decisions);
-    return true;
-}
-
 /* What f32 costs, and for those who ask for choices what the cheapest assignment would. */
 static mpc_status price_others(const mpc_plan *p, const mpc_solver_env *env, mpc_solution *out) {
     mpc_plan scratch;
     mpc_format formats[2];
     uint32_t count = mpc_plan_lows(p, formats);
-    if (!copy_plan(p, &scratch)) return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
+    if (!mpc_plan_copy(p, &scratch))
+        return mpc_error(mpc_context_sink(p->g->ctx), "E901", "out of memory"), MPC_NO_MEMORY;
     mpc_labels l = mpc_labels_create(&scratch, p->arena);
     if (!l.failed) price_f32(&scratch, &l, env->costs, out);
     if (env->pass->choices == NULL && !l.failed) return MPC_OK;
