@@ -49,9 +49,8 @@ static inline bool mpc_label_may_be(const mpc_labels *l, uint32_t variable, mpc_
     return (l->variables[variable].banned >> f & 1) == 0;
 }
 
-/* The variables of a node: of what it reads where that is decided (LOW ops, views that join), else of its result; of its first result that isn't fixed. */
+/* The variable of a node: of what it reads where that is decided (LOW ops, views that join), else of its result (mpc_open_result). */
 uint32_t mpc_deciding_variable(const mpc_labels *labels, mpc_node_id id);
-uint32_t mpc_result_variable(const mpc_labels *labels, mpc_node_id id);
 /* Holds a decision in a format, with all that the rules tie to it; fills `possible` and `rule`. false: out of memory. */
 bool mpc_labels_pin(mpc_labels *labels, mpc_pin *pin);
 

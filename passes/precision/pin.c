@@ -6,16 +6,8 @@
 #include "passes/precision/labels.h"
 
 uint32_t mpc_deciding_variable(const mpc_labels *l, mpc_node_id id) {
-    return l->of_node[id] != MPC_NONE ? l->of_node[id] : mpc_result_variable(l, id);
-}
-
-uint32_t mpc_result_variable(const mpc_labels *l, mpc_node_id id) {
-    const mpc_plan *p = l->plan;
-    const mpc_node *n = &p->g->nodes[id];
-    mpc_value_id v = mpc_result(n, 0);
-    for (uint32_t i = n->result_count; i-- > 0;)
-        if (!p->fixed.result[mpc_result(n, i)]) v = mpc_result(n, i);
-    return mpc_storage_variable(l, v);
+    if (l->of_node[id] != MPC_NONE) return l->of_node[id];
+    return mpc_storage_variable(l, mpc_open_result(l->plan, &l->plan->g->nodes[id]));
 }
 
 typedef struct pinning {

@@ -63,6 +63,12 @@ static inline uint32_t mpc_plan_lows(const mpc_plan *p, mpc_format out[2]) {
     out[1] = p->also;
     return p->also == MPC_FMT_none ? 1 : 2;
 }
+/* The first result whose format is up to a decision; the first of all where none is. */
+static inline mpc_value_id mpc_open_result(const mpc_plan *p, const mpc_node *n) {
+    for (uint32_t i = 0; i < n->result_count; i++)
+        if (!p->fixed.result[mpc_result(n, i)]) return mpc_result(n, i);
+    return mpc_result(n, 0);
+}
 /* Why a value may not be held in a low format; 0: it may. */
 static inline mpc_sym mpc_plan_forced(const mpc_plan *p, mpc_value_id v, mpc_format f) {
     if (p->forced_also != NULL && f == p->also) return p->forced_also[v];

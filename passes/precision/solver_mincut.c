@@ -110,10 +110,8 @@ static void decide_stored(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, 
 static void decide_node(mpc_plan *p, const mpc_labels *l, const mpc_costs *c, mpc_node_id id) {
     const mpc_node *n = &p->g->nodes[id];
     const mpc_op *op = mpc_node_op(p->g, id);
-    mpc_value_id v = mpc_result(n, 0);
+    mpc_value_id v = mpc_open_result(p, n);
     mpc_decision d = {.present = true, .compute = MPC_FMT_f32};
-    for (uint32_t i = n->result_count; i-- > 0;)
-        if (!p->fixed.result[mpc_result(n, i)]) v = mpc_result(n, i);
     if (mpc_node_has_attr(p->g, n, "acc")) d.acc = mpc_attr_format(p->g, n, "acc");
     d.result = p->fixed.result[v] ? MPC_FMT_none : mpc_label_of(l, mpc_storage_variable(l, v));
     if (op->cls == MPC_CLASS_LOW) {
