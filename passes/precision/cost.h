@@ -163,12 +163,15 @@ typedef struct mpc_pin {
 } mpc_pin;
 mpc_pin *mpc_plan_choices_pin(mpc_plan_choices *choices);
 
-/* ---- what can be said of any assignment (explain_node.c) ---- */
-enum { MPC_MOST_BLOCKERS = 8, MPC_RULE_SIZE = 12 };
+/* ---- rules that reasons cite (cited_rule.c) ---- */
+enum { MPC_RULE_SIZE = 12 };
 /* "N43": the first rule that a text cites, as a word of its own; false: none. */
 bool mpc_find_rule(const char *text, char rule[MPC_RULE_SIZE]);
 /* The rule that range evidence (range.h) cites against an operand or a result of the node in a low format (none: in any); N45 where a literal of its does it. */
-void mpc_range_rule(const struct mpc_plan *plan, mpc_node_id id, mpc_format low, char rule[MPC_RULE_SIZE]);
+void mpc_find_range_rule(const struct mpc_plan *plan, mpc_node_id id, mpc_format low, char rule[MPC_RULE_SIZE]);
+
+/* ---- what can be said of any assignment (explain_node.c) ---- */
+enum { MPC_MOST_BLOCKERS = 8 };
 typedef struct mpc_explained {
     bool present; /* the node has a decision */
     mpc_format other; /* the format that it could have instead */

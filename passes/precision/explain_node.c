@@ -1,7 +1,6 @@
 /* Why one node of a decided graph has its format: what the other format would cost with everything else as it is, and
  * who stands in its way by the class rules. Solvers that weigh costs say more about their choices (mpc_plan_choices);
  * this is what can be said of any assignment, and all there is to say of the solver `list`. */
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,30 +93,6 @@ static void find_blockers(const mpc_plan *p, mpc_node_id id, mpc_explained *out)
         if (mpc_node_op(p->g, id)->kind == MPC_KIND_VIEW && n->operand_count > 1) block_by_operands(p, n, low, out);
         else add_value(out, mpc_operand(p->g, n, 0));
     } else if (cls == MPC_CLASS_HIGH) block_high(p, id, low, out);
-}
-
-bool mpc_find_rule(const char *text, char rule[MPC_RULE_SIZE]) {
-    for (const char *at = strchr(text, 'N'); at != NULL; at = strchr(at + 1, 'N')) {
-        bool number = isdigit((unsigned char)at[1]) && isdigit((unsigned char)at[2]) && !isalnum((unsigned char)at[3]);
-        if (!number || (at > text && at[-1] != '(' && at[-1] != ' ')) continue;
-        snprintf(rule, MPC_RULE_SIZE, "%.3s", at);
-        return true;
-    }
-    return false;
-}
-
-void mpc_range_rule(const mpc_plan *p, mpc_node_id id, mpc_format low, char rule[MPC_RULE_SIZE]) {
-    const mpc_node *n = &p->g->nodes[id];
-    mpc_format lows[2];
-    uint32_t count = mpc_plan_lows(p, lows);
-    snprintf(rule, MPC_RULE_SIZE, "N45");
-    for (uint32_t i = 0; i < (n->operand_count + n->result_count) * count; i++) {
-        uint32_t k = i / count;
-        mpc_value_id v = k < n->operand_count ? mpc_operand(p->g, n, k) : mpc_result(n, k - n->operand_count);
-        mpc_sym why = mpc_plan_forced(p, v, lows[i % count]);
-        if (low != MPC_FMT_none && low != lows[i % count]) continue;
-        if (why != 0 && mpc_find_rule(mpc_sym_text(p->g->ctx, why), rule)) return;
-    }
 }
 
 /* What is held says why; an op with types of its own may cite a rule in its documentation, elementwise ones have none. */

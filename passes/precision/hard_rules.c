@@ -87,7 +87,7 @@ static bool is_cited(const char *rule) { return rule[0] == 'N' && rule[1] >= '0'
 
 static const char *rule_of_range(const checker *c, mpc_node_id id) {
     char rule[MPC_RULE_SIZE];
-    mpc_range_rule(&c->plan, id, MPC_FMT_none, rule);
+    mpc_find_range_rule(&c->plan, id, MPC_FMT_none, rule);
     return mpc_sym_text(c->g->ctx, mpc_intern(c->g->ctx, rule));
 }
 

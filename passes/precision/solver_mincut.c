@@ -45,7 +45,7 @@ static const char *ban_text(const mpc_plan *p, const mpc_labels *l, uint32_t var
     if (variable == MPC_NONE || count == 1 || l->variables[variable].pinned != MPC_FMT_none) return out;
     for (uint32_t i = 0; i < count; i++)
         if (!mpc_label_may_be(l, variable, lows[i])) {
-            mpc_range_rule(p, l->variables[variable].node, lows[i], rule);
+            mpc_find_range_rule(p, l->variables[variable].node, lows[i], rule);
             snprintf(out, 32, "; can't be %s (%.3s)", name_of(lows[i]), rule);
         }
     return out;
