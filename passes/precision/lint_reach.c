@@ -12,8 +12,6 @@ static bool is_beyond(const mpc_lint_run *l, mpc_value_id v, mpc_format f) {
     return mpc_reach_largest(l->reach[v]) > top_of(f);
 }
 
-static double extreme(mpc_reach r) { return fabs(r.lo) > fabs(r.hi) ? r.lo : r.hi; }
-
 static bool was_passed(const mpc_lint_run *l, const mpc_node *n) {
     bool passed = false;
     for (uint32_t i = 0; i < n->operand_count; i++) passed = passed || l->passed[mpc_operand(l->g, n, i)];
@@ -29,7 +27,8 @@ static void add_stored(mpc_lint_run *l, mpc_node_id id, mpc_value_id from, mpc_f
                         .node = id,
                         .what = mpc_lint_text(
                             l, "`%s` takes %g from %s, which overflows in %s: an infinity from then on",
-                            mpc_value_name(l->g, v), extreme(r), r.literal ? "a literal" : "whole numbers", name_of(f)),
+                            mpc_value_name(l->g, v), mpc_reach_extreme(r), r.literal ? "a literal" : "whole numbers",
+                            name_of(f)),
                         .fix = mpc_lint_text(l, "put `@f32` before the statement, or keep it within %g", top_of(f))});
 }
 

@@ -41,31 +41,32 @@ static void look_for_whole_numbers(const reading *r) {
 
 /* --- what lies beyond the format (N20, N45, N46) --- */
 
-static void add_beyond(const reading *r, const char *code, const char *rule, const char *of, double lo, double hi) {
+static void add_beyond(const reading *r, const char *code, const char *rule, const char *how) {
     double top = mpc_numfmt_max(&mpc_format_get(r->f)->fmt);
-    const char *some = mpc_lint_text(r->l, "%g from %s", fabs(lo) > fabs(hi) ? lo : hi, of != NULL ? of : "");
-    const char *all = mpc_lint_text(r->l, "all of it lies beyond: from %g to %g", lo, hi);
     mpc_lint_add(
         r->l, (mpc_finding){
                   .code = code,
                   .rule = rule,
                   .node = r->id,
                   .what = mpc_lint_text(r->l, "`%s` reads `%s` in %s, where it overflows: %s", reader_of(r),
-                                        value_of(r), name_of(r->f), of != NULL ? some : all),
+                                        value_of(r), name_of(r->f), how),
                   .fix = mpc_lint_text(r->l, "put `@f32` before the statement, or keep what it reads within %g", top)});
     r->l->passed[mpc_result(&r->l->g->nodes[r->id], 0)] = true;
 }
 
 static void look_beyond(const reading *r) {
-    const mpc_lint_run *l = r->l;
+    mpc_lint_run *l = r->l;
     mpc_interval a = l->range[r->v];
     mpc_reach reach = l->reach[r->v];
     double top = mpc_numfmt_max(&mpc_format_get(r->f)->fmt);
     bool was_infinite = a.lo == INFINITY || a.hi == -INFINITY;
     if (l->passed[r->v] || was_infinite) return;
-    if (mpc_reach_largest(reach) > top && reach.literal) add_beyond(r, "W180", "N20", "a literal", reach.lo, reach.hi);
-    else if (mpc_reach_largest(reach) > top) add_beyond(r, "W183", "N46", "whole numbers", reach.lo, reach.hi);
-    else if (a.lo > top || a.hi < -top) add_beyond(r, "W183", "N46", NULL, a.lo, a.hi);
+    bool reached = mpc_reach_largest(reach) > top;
+    double most = mpc_reach_extreme(reach);
+    if (reached && reach.literal) add_beyond(r, "W180", "N20", mpc_lint_text(l, "%g from a literal", most));
+    else if (reached) add_beyond(r, "W183", "N46", mpc_lint_text(l, "%g from whole numbers", most));
+    else if (a.lo > top || a.hi < -top)
+        add_beyond(r, "W183", "N46", mpc_lint_text(l, "all of it lies beyond: from %g to %g", a.lo, a.hi));
 }
 
 /* --- literals (N45) --- */

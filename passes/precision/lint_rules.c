@@ -6,9 +6,6 @@
 
 #include "passes/precision/lint.h"
 
-/* Bounds from here on are those of a type, not of the values. */
-#define ANY_INTEGER (0x1p31 - 1)
-
 static const char *name_of(mpc_format f) { return mpc_format_get(f)->name; }
 
 static const char *value_name(const mpc_lint_run *l, mpc_node_id id) {
@@ -38,7 +35,7 @@ void mpc_lint_add_literal(mpc_lint_run *l, mpc_node_id id, double c, const char 
     const mpc_node *n = &l->g->nodes[id];
     bool overflow = strcmp(what, "overflows") == 0;
     const char *then = kept ? ", so the op stays f32" : overflow ? ": an infinity from then on" : "";
-    int digits = strcmp(what, "becomes 1") == 0 ? 9 : 6; /* 0.9999999 is not 1 */
+    int digits = mpc_constant_digits(what);
     bool eps = strcmp(what, "becomes 0") == 0 && (n->op == MPC_OP_add || n->op == MPC_OP_maximum);
     mpc_lint_add(
         l, (mpc_finding){.code = overflow ? "W180" : "W181",
@@ -231,7 +228,7 @@ void mpc_lint_exp(mpc_lint_run *l, mpc_node_id id) {
     mpc_interval x = l->range[mpc_operand(l->g, n, 0)];
     mpc_format f = mpc_lint_stored(l, mpc_result(n, 0));
     double limit = log(mpc_numfmt_max(&mpc_format_get(f)->fmt));
-    bool bounded = x.hi < ANY_INTEGER && x.hi > -INFINITY;
+    bool bounded = x.hi < MPC_ANY_INTEGER && x.hi > -INFINITY;
     mpc_finding found = {.code = "W184", .rule = "N10", .node = id};
     if (bounded && x.hi > limit) {
         found.rule = "N41";

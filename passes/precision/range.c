@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "ir/eval/eval.h"
 #include "passes/precision/range_rules.h"
@@ -142,5 +143,7 @@ const char *mpc_constant_loss(double c, mpc_format f) {
     if (c != 0 && r == 0) return "becomes 0";
     return fabs(c) != 1 && fabs(r) == 1 ? "becomes 1" : NULL;
 }
+
+int mpc_constant_digits(const char *loss) { return strcmp(loss, "becomes 1") == 0 ? 9 : 6; }
 
 double mpc_exact_integers(mpc_format f) { return ldexp(1, mpc_format_get(f)->fmt.fraction_bits + 1); }

@@ -39,7 +39,10 @@ typedef struct mpc_reach {
 /* By value, in `arena`; NULL when out of memory. `range`: mpc_range_analyze of the same graph. */
 const mpc_reach *mpc_reach_find(const mpc_graph *g, const mpc_interval *range, mpc_arena *arena);
 double mpc_reach_largest(mpc_reach r); /* magnitude; 0: nothing is known */
+double mpc_reach_extreme(mpc_reach r); /* the element that has it */
 
+/* Bounds from here on are those of a type, not of the values. */
+#define MPC_ANY_INTEGER (0x1p31 - 1)
 static inline bool mpc_interval_is_finite(mpc_interval a) { return !a.nan && a.hi - a.lo < 1e300 && a.lo > -1e300 && a.hi < 1e300; }
 static inline double mpc_interval_unit(mpc_interval a) { return a.counted && a.unit > 1 ? a.unit : 1; }
 static inline double mpc_interval_largest(mpc_interval a) { return -a.lo > a.hi ? -a.lo : a.hi; }
@@ -48,6 +51,8 @@ static inline double mpc_interval_largest(mpc_interval a) { return -a.lo > a.hi 
 
 /* What becomes of a literal that the format doesn't hold (N45): "overflows", "becomes 0", "becomes 1"; NULL: it survives. */
 const char *mpc_constant_loss(double c, mpc_format f);
+/* Digits in which a message shows such a literal: 0.9999999, which becomes 1, is not to be read as 1. */
+int mpc_constant_digits(const char *loss);
 /* Whole numbers up to here are exact: 256 in bf16, 2048 in f16. */
 double mpc_exact_integers(mpc_format f);
 

@@ -51,7 +51,7 @@ static void force_by_interval(forcing *f, mpc_value_id v) {
 static void force_by_reach(forcing *f, mpc_value_id v) {
     char text[160];
     mpc_reach r = f->reach[v];
-    double most = fabs(r.lo) > fabs(r.hi) ? r.lo : r.hi;
+    double most = mpc_reach_extreme(r);
     if (!(mpc_reach_largest(r) > mpc_numfmt_max(f->low))) return;
     if (r.literal) snprintf(text, sizeof text, MPC_RANGE_REASON "the constant %g overflows in %s (N45)", most, f->name);
     else snprintf(text, sizeof text, MPC_RANGE_REASON "it comes to %g, beyond %s (N45)", most, f->name);

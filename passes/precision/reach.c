@@ -6,9 +6,6 @@
 
 #include "passes/precision/range.h"
 
-/* Bounds from here on are those of a type, not of the values. */
-#define ANY_INTEGER (0x1p31 - 1)
-
 typedef struct finder {
     const mpc_graph *g;
     const mpc_interval *range;
@@ -16,6 +13,7 @@ typedef struct finder {
 } finder;
 
 double mpc_reach_largest(mpc_reach r) { return r.known ? fmax(fabs(r.lo), fabs(r.hi)) : 0; }
+double mpc_reach_extreme(mpc_reach r) { return fabs(r.lo) > fabs(r.hi) ? r.lo : r.hi; }
 
 static mpc_reach reach(double lo, double hi, bool literal) {
     bool known = isfinite(lo) && isfinite(hi);
@@ -38,7 +36,7 @@ static mpc_reach joined(mpc_reach a, mpc_reach b) {
 static mpc_reach of_integer(const finder *f, mpc_value_id v) {
     if (mpc_format_get(mpc_value_format(f->g, v))->kind == MPC_FORMAT_BOOL) return reach(0, 1, false);
     mpc_interval a = f->range[v];
-    return mpc_interval_largest(a) < ANY_INTEGER ? reach(a.lo, a.hi, false) : (mpc_reach){0};
+    return mpc_interval_largest(a) < MPC_ANY_INTEGER ? reach(a.lo, a.hi, false) : (mpc_reach){0};
 }
 
 /* Literals that are selected; what else is selected from may leave its ends to the other side. */
@@ -99,7 +97,7 @@ static mpc_reach of_node(const finder *f, mpc_node_id id) {
     mpc_reach r = by_op(f, id);
     mpc_interval a = f->range[mpc_result(&f->g->nodes[id], 0)];
     double most = mpc_interval_largest(a);
-    if (!a.counted || most >= ANY_INTEGER) return r;
+    if (!a.counted || most >= MPC_ANY_INTEGER) return r;
     r.whole = most;
     r.steps = most / mpc_interval_unit(a);
     return r;

@@ -142,7 +142,7 @@ static void solve_high(mpc_plan *p, mpc_node_id id) {
 
 static void report_constant(const mpc_plan *p, const mpc_node *n, double c, const char *what, mpc_format f) {
     const char *file = mpc_sym_text(p->g->ctx, n->loc.file);
-    int digits = strcmp(what, "becomes 1") == 0 ? 9 : 6; /* 0.9999999 is not 1 */
+    int digits = mpc_constant_digits(what);
     mpc_str place = {0};
     if (n->loc.file != 0) mpc_str_printf(&place, "%s:%u:%u: ", file, n->loc.line, n->loc.column);
     mpc_warn(mpc_context_sink(p->g->ctx), "W151", (mpc_span){0},
