@@ -4,11 +4,10 @@
  * that is what its reader takes (N10, N30) FOLLOW  the widest format of its operands, scalars and broadcast parameters
  * not counted (N43); f32 where nobody gains CLEAR   the format of what it moves (N42) A decision is made once all
  * operands have theirs: nodes come in topological order. */
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "passes/precision/cost.h"
 #include "passes/precision/precision.h"
 #include "passes/precision/range.h"
 
@@ -16,16 +15,14 @@ static const char *format_name(mpc_format f) { return f == MPC_FMT_none ? "as ty
 
 static bool is_low(const mpc_plan *p, mpc_value_id v) { return mpc_format_is_low(p->format[v]); }
 
-enum { RULE_SIZE = 8 };
+enum { CITED_SIZE = MPC_RULE_SIZE + 4 };
 
 /* " (N10)": the first rule that the op's documentation cites, else `otherwise`. */
-static const char *cited_rule(const mpc_op *op, const char *otherwise, char out[RULE_SIZE]) {
-    for (const char *at = strchr(op->doc, 'N'); at != NULL; at = strchr(at + 1, 'N')) {
-        if (!isdigit((unsigned char)at[1]) || !isdigit((unsigned char)at[2])) continue;
-        snprintf(out, RULE_SIZE, " (%.3s)", at);
-        return out;
-    }
-    return otherwise;
+static const char *cited_rule(const mpc_op *op, const char *otherwise, char out[CITED_SIZE]) {
+    char rule[MPC_RULE_SIZE];
+    if (!mpc_find_rule(op->doc, rule)) return otherwise;
+    snprintf(out, CITED_SIZE, " (%s)", rule);
+    return out;
 }
 
 static const char *reader_name(const mpc_plan *p, mpc_value_id v) {
@@ -58,7 +55,7 @@ static void solve_low(mpc_plan *p, mpc_node_id id) {
     mpc_decision d = decision_of(p, id, p->low, f32 ? MPC_FMT_f32 : p->low);
     mpc_format acc = d.acc == MPC_FMT_none ? MPC_FMT_f32 : d.acc;
     const mpc_op *op = mpc_node_op(p->g, id);
-    char buffer[RULE_SIZE];
+    char buffer[CITED_SIZE];
     const char *rule = op->kind == MPC_KIND_COMPOSITE ? cited_rule(op, " (N01)", buffer) : " (N01)";
     mpc_plan_decide(p, id, d, "LOW: reads %s, accumulates %s%s%s", format_name(p->low), format_name(acc), rule,
                     f32 ? "; stores f32, no reader gains from less (N60)" : "");
@@ -123,7 +120,7 @@ static const char *rule_of_kind(mpc_op_kind kind) {
 
 static void solve_high(mpc_plan *p, mpc_node_id id) {
     const mpc_op *op = mpc_node_op(p->g, id);
-    char buffer[RULE_SIZE];
+    char buffer[CITED_SIZE];
     const char *rule = cited_rule(op, rule_of_kind(op->kind), buffer);
     mpc_value_id y = mpc_result(&p->g->nodes[id], 0);
     if (may_store_low(p, id)) {
@@ -223,7 +220,7 @@ static void solve_clear(mpc_plan *p, mpc_node_id id) {
 void mpc_explain_typed(mpc_plan *p, mpc_node_id id) {
     const mpc_op *op = mpc_node_op(p->g, id);
     const mpc_node *n = &p->g->nodes[id];
-    char text[64], buffer[RULE_SIZE];
+    char text[64], buffer[CITED_SIZE];
     bool floats = false;
     if (n->why != 0 || op->kind == MPC_KIND_STRUCT) return;
     for (uint32_t i = 0; i < n->result_count; i++)
