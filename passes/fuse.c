@@ -80,14 +80,12 @@ static bool find_position(const fuser *f, uint32_t a, uint32_t b, uint32_t *posi
 
 /* --- union --- */
 
-static mpc_node_id *merge_nodes(fuser *f, const group *a, const group *b) {
-    mpc_node_id *nodes = mpc_arena_alloc(f->scratch, (a->count + b->count) * sizeof *nodes);
-    if (nodes == NULL) return f->failed = true, NULL;
+static uint32_t merge_nodes(const group *a, const group *b, mpc_node_id *nodes) {
     uint32_t i = 0, j = 0, k = 0;
     while (i < a->count && j < b->count) nodes[k++] = a->nodes[i] < b->nodes[j] ? a->nodes[i++] : b->nodes[j++];
     while (i < a->count) nodes[k++] = a->nodes[i++];
     while (j < b->count) nodes[k++] = b->nodes[j++];
-    return nodes;
+    return k;
 }
 
 static bool has_shape_of(const mpc_type *a, const mpc_type *b) {
@@ -116,11 +114,7 @@ static bool has_space(const fuser *f, const group *a, const group *b) {
     if (uniform_union(a, b) != NULL) return true;
     mpc_node_id nodes[MOST_NODES];
     mpc_space space;
-    uint32_t count = 0, i = 0, j = 0;
-    while (i < a->count || j < b->count) {
-        bool first = j == b->count || (i < a->count && a->nodes[i] < b->nodes[j]);
-        nodes[count++] = first ? a->nodes[i++] : b->nodes[j++];
-    }
+    uint32_t count = merge_nodes(a, b, nodes);
     return mpc_space_build(f->g, nodes, count, &space);
 }
 
@@ -139,11 +133,11 @@ static bool try_union(fuser *f, uint32_t a, uint32_t b) {
     uint32_t position;
     if (a == b || !may_fit(ga, gb)) return false;
     if (!has_space(f, ga, gb) || !find_position(f, a, b, &position)) return false;
-    mpc_node_id *merged = merge_nodes(f, ga, gb);
-    if (merged == NULL) return false;
+    mpc_node_id *merged = mpc_arena_alloc(f->scratch, (ga->count + gb->count) * sizeof *merged);
+    if (merged == NULL) return f->failed = true, false;
     for (uint32_t i = 0; i < gb->count; i++) f->group_of[gb->nodes[i]] = a;
     int64_t size = ga->size > gb->size ? ga->size : gb->size;
-    *ga = (group){merged, ga->count + gb->count, position, size, true, uniform_union(ga, gb)};
+    *ga = (group){merged, merge_nodes(ga, gb, merged), position, size, true, uniform_union(ga, gb)};
     *gb = (group){.nodes = NULL};
     return true;
 }
