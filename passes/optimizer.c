@@ -121,7 +121,7 @@ static const mpc_node *master_of(const mpc_graph *g, const mpc_map *states, cons
     return NULL;
 }
 
-/* "w#2": the name ends before the share; 0: there is none. */
+/* "w#2": the name ends before the share; 0: there is none. `name` is NULL when out of memory. */
 static int64_t read_share(mpc_arena *arena, const char **name) {
     const char *mark = strrchr(*name, '#');
     if (mark == NULL) return 0;
@@ -129,14 +129,15 @@ static int64_t read_share(mpc_arena *arena, const char **name) {
     return strtoll(mark + 1, NULL, 10);
 }
 
-/* Parameters keep the order in which they are first mentioned. false: out of memory, or a diagnostic was sent. */
+/* Parameters keep the order in which they are first mentioned. */
 static mpc_status add_gradient(mpc_optimizer *p, const mpc_graph *g, const mpc_map *states, mpc_arena *arena,
                                uint32_t output) {
     const char *name = gradient_name(g, output);
     mpc_gradient_part *part = mpc_arena_alloc(arena, sizeof *part);
-    if (part == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
-    *part = (mpc_gradient_part){.share = read_share(arena, &name), .gradient = g->outputs[output].value};
-    const mpc_node *state = name == NULL ? NULL : master_of(g, states, name);
+    int64_t share = read_share(arena, &name);
+    if (part == NULL || name == NULL) return mpc_error(mpc_context_sink(g->ctx), "E901", "out of memory");
+    *part = (mpc_gradient_part){.share = share, .gradient = g->outputs[output].value};
+    const mpc_node *state = master_of(g, states, name);
     if (state == NULL) return MPC_FAILED;
     mpc_update_parameter *q = p->parameters;
     while (q < p->parameters + p->count && q->state != state) q++;
