@@ -59,13 +59,18 @@ mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why) {
 
 /* --- at the end --- */
 
-static void refuse(fe_elab *e, const fe_selector *s) {
-    const char *format = mpc_format_get(s->format)->name;
+fe_report fe_begin_refusal(fe_elab *e, mpc_span word, const char *asked, const fe_worded *what) {
     fe_report r =
-        fe_begin(e->d, MPC_SEV_ERROR, "E111", s->span, "`%s` is %s: whole numbers and flags have no other format (N44)",
-                 s->refused_by, mpc_format_get(s->refused_type)->name);
-    fe_label(&r, "%s is asked for", format);
-    fe_second(&r, s->refused_at, "it is made here");
+        fe_begin(e->d, MPC_SEV_ERROR, "E111", word, "`%s` is %s: whole numbers and flags have no other format (N44)",
+                 what->path, mpc_format_get(what->type)->name);
+    fe_label(&r, "%s is asked for", asked);
+    fe_second(&r, what->at, "it is made here");
+    return r;
+}
+
+static void refuse(fe_elab *e, const fe_selector *s) {
+    fe_worded what = {.path = s->refused_by, .type = s->refused_type, .at = s->refused_at};
+    fe_report r = fe_begin_refusal(e, s->span, mpc_format_get(s->format)->name, &what);
     fe_help(&r, "leave the line out; cast(..., f32) makes a float of it");
     fe_send(&r);
 }

@@ -119,11 +119,10 @@ static void check_word(fe_elab *e, const fe_ast *at, fe_value v, bool taken) {
     const fe_tensor *t = no_float(v);
     if (!t || (taken && !mpc_format_is_low(mpc_format_find(at->text)))) return;
     const fe_ast *target = at->list.first;
-    fe_report r = fe_begin(e->d, MPC_SEV_ERROR, "E111", at->name_span, "`%s` is %s: whole numbers and flags have no other format (N44)",
-                           target->text ? target->text : "this", mpc_format_get(t->shape.format)->name);
-    fe_label(&r, "%s is asked for", at->text);
-    fe_second(&r, t->made, "it is made here");
-    fe_help(&r, "leave `@%s` out, or put it before the statement that makes the float; cast(..., f32) makes one", at->text);
+    fe_worded what = {.path = target->text ? target->text : "this", .type = t->shape.format, .at = t->made};
+    fe_report r = fe_begin_refusal(e, at->name_span, at->text, &what);
+    fe_help(&r, "leave `@%s` out, or put it before the statement that makes the float; cast(..., f32) makes one",
+            at->text);
     fe_send(&r);
 }
 

@@ -266,6 +266,8 @@ typedef struct fe_worded { /* an op that a word about precision may be about */
 } fe_worded;
 /* What the policy says about an op, with its place; none where it says nothing or a region is nearer. */
 mpc_format fe_policy_format(fe_elab *e, const fe_worded *op, const char **why);
+/* E111: `word` asks for a format of what is no float; to be completed with help and sent. */
+fe_report fe_begin_refusal(fe_elab *e, mpc_span word, const char *asked, const fe_worded *what);
 /* E111, W109; false: the line has found nothing. */
 bool fe_check_policy_line(fe_elab *e, const fe_selector *s);
 
