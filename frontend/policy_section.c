@@ -110,7 +110,8 @@ static void add_entry(mpc_model *m, const char *key, const fe_ast *value, mpc_sp
     else if (!known_op(m, key)) unknown_op(m, key, name_span);
     else {
         mpc_format format = format_of(m, value);
-        if (format != MPC_FMT_none) add(m, (fe_selector){.glob = key, .span = span, .format = format, .is_op = true, .command = command != NULL});
+        fe_selector s = {.glob = key, .span = span, .format = format, .is_op = true, .command = command != NULL};
+        if (format != MPC_FMT_none) add(m, s);
     }
 }
 
