@@ -8,13 +8,6 @@
 
 enum { DEPTH = 6 }; /* of expressions that are compared; deeper ones are taken for different */
 
-static bool same_attrs(const mpc_graph *g, const mpc_node *a, const mpc_node *b) {
-    if (a->attr_count != b->attr_count) return false;
-    for (uint32_t i = 0; i < a->attr_count; i++)
-        if (!mpc_attr_same(&g->attrs[a->attr_begin + i], &g->attrs[b->attr_begin + i])) return false;
-    return true;
-}
-
 /* `y >= 0` written twice makes two values that are the same. */
 static bool same_value(const mpc_graph *g, mpc_value_id x, mpc_value_id y, unsigned depth) {
     if (x == y) return true;
@@ -24,7 +17,7 @@ static bool same_value(const mpc_graph *g, mpc_value_id x, mpc_value_id y, unsig
     if (g->values[x].type != g->values[y].type || g->values[x].index != g->values[y].index) return false;
     for (uint32_t i = 0; i < a->operand_count; i++)
         if (!same_value(g, mpc_operand(g, a, i), mpc_operand(g, b, i), depth - 1)) return false;
-    return same_attrs(g, a, b);
+    return mpc_attrs_same(g->attrs + a->attr_begin, a->attr_count, g->attrs + b->attr_begin, b->attr_count);
 }
 
 static bool count_alike(const fe_elab *e, const fe_loss *a, const fe_loss *b) {

@@ -53,6 +53,13 @@ bool mpc_attr_same(const mpc_attr *a, const mpc_attr *b) {
     return false;
 }
 
+bool mpc_attrs_same(const mpc_attr *a, uint32_t a_count, const mpc_attr *b, uint32_t b_count) {
+    if (a_count != b_count) return false;
+    for (uint32_t i = 0; i < a_count; i++)
+        if (!mpc_attr_same(&a[i], &b[i])) return false;
+    return true;
+}
+
 const char *mpc_attr_kind_name(mpc_attr_kind kind) {
     static const char *const names[] = {"int", "float", "bool", "str", "format", "ints"};
     return names[kind];

@@ -1,5 +1,5 @@
-/* Looking attributes up, shared by graph accessors, inference, builder, printer, parser and verifier. Internal to ir.
- */
+/* Looking attributes up, shared by graph accessors, inference, builder, printer, parser and verifier. Internal to ir,
+ * apart from comparing them. */
 #ifndef MPC_IR_ATTRS_H
 #define MPC_IR_ATTRS_H
 
@@ -15,6 +15,8 @@ const mpc_attr *mpc_attr_resolve(const mpc_context *ctx, const mpc_op *op, const
                                  const char *key, mpc_attr_kind kind);
 /* Same kind and bits; all NaNs are one, -0 isn't 0. */
 bool mpc_attr_same(const mpc_attr *a, const mpc_attr *b);
+/* Of two nodes or inputs: as many, and each the same. */
+bool mpc_attrs_same(const mpc_attr *a, uint32_t a_count, const mpc_attr *b, uint32_t b_count);
 const char *mpc_attr_kind_name(mpc_attr_kind kind);
 
 #endif

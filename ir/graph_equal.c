@@ -14,13 +14,6 @@ static bool same_value(const mpc_graph *a, mpc_value_id x, const mpc_graph *b, m
     return same_value_ref(a, x, b, y) && v->type == w->type && v->name == w->name;
 }
 
-static bool same_attrs(const mpc_attr *a, uint32_t a_count, const mpc_attr *b, uint32_t b_count) {
-    if (a_count != b_count) return false;
-    for (uint32_t i = 0; i < a_count; i++)
-        if (!mpc_attr_same(&a[i], &b[i])) return false;
-    return true;
-}
-
 static bool same_decision(const mpc_graph *a, const mpc_graph *b, mpc_node_id id) {
     static const mpc_decision none;
     const mpc_decision *x = a->decisions && a->decisions[id].present ? &a->decisions[id] : &none;
@@ -34,7 +27,7 @@ static bool same_node(const mpc_graph *a, const mpc_graph *b, mpc_node_id id) {
     if (n->op != m->op || n->operand_count != m->operand_count || n->result_count != m->result_count) return false;
     if (n->loc.file != m->loc.file || n->origin != m->origin || n->why != m->why) return false;
     if (n->loc.file && (n->loc.line != m->loc.line || n->loc.column != m->loc.column)) return false;
-    if (!same_attrs(a->attrs + n->attr_begin, n->attr_count, b->attrs + m->attr_begin, m->attr_count)) return false;
+    if (!mpc_attrs_same(a->attrs + n->attr_begin, n->attr_count, b->attrs + m->attr_begin, m->attr_count)) return false;
     for (uint32_t i = 0; i < n->operand_count; i++)
         if (!same_value_ref(a, mpc_operand(a, n, i), b, mpc_operand(b, m, i))) return false;
     for (uint32_t i = 0; i < n->result_count; i++)
@@ -47,7 +40,8 @@ static bool same_inputs(const mpc_graph *a, const mpc_graph *b) {
     for (uint32_t i = 0; i < a->input_count; i++) {
         const mpc_input *x = &a->inputs[i], *y = &b->inputs[i];
         if (!same_value(a, x->value, b, y->value)) return false;
-        if (!same_attrs(a->attrs + x->attr_begin, x->attr_count, b->attrs + y->attr_begin, y->attr_count)) return false;
+        if (!mpc_attrs_same(a->attrs + x->attr_begin, x->attr_count, b->attrs + y->attr_begin, y->attr_count))
+            return false;
     }
     return true;
 }
