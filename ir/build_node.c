@@ -116,11 +116,11 @@ static void append_default_name(mpc_builder *b, mpc_op_id op, mpc_str *out) {
 
 static bool make_names(mpc_builder *b, mpc_op_id op, uint32_t count, mpc_sym *names) {
     mpc_str text = {0};
-    if (!b->pending_name && b->graph->unnamed) return memset(names, 0, count * sizeof *names), true;
+    memset(names, 0, count * sizeof *names);
+    if (!b->pending_name && b->graph->unnamed) return true;
     if (b->pending_name) mpc_str_append(&text, mpc_sym_text(b->ctx, b->pending_name));
     else append_default_name(b, op, &text);
     if (text.failed) mpc_builder_no_memory(b);
-    memset(names, 0, count * sizeof *names);
     if (count) names[0] = mpc_builder_unique_name(b, mpc_str_cstr(&text));
     for (uint32_t i = 1; i < count && names[0] && !b->failed; i++) {
         mpc_str_clear(&text);
