@@ -78,7 +78,7 @@ with Folder() as f:
         check("stopped by a signal after step" in err, err)
         step = int(re.search(r"after step (\d+)", err).group(1))
         check(f.get("cut", "checkpoints", "last").decode().strip() == f"step-{step:08d}", step)
-        check([e["step"] for e in f.log("cut") if e["type"] == "step"] == list(range(1, step + 1)), "steps of the log")
+        check([e["step"] for e in f.steps("cut")] == list(range(1, step + 1)), "steps of the log")
         r = subprocess.run([AHEAD, "train", "tiny.mpg", "--device", "ref", "--resume", "cut", *long], cwd=f.path, capture_output=True)
         check(r.returncode == 0, r.stderr.decode())
     else:

@@ -14,7 +14,7 @@ def copy(folder, name):
 
 
 def rates(folder, run):
-    return {r["step"]: r["lr"] for r in folder.log(run) if r["type"] == "step"}
+    return {r["step"]: r["lr"] for r in folder.steps(run)}
 
 
 def said(err, pattern):

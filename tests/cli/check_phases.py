@@ -40,7 +40,7 @@ def all_phases_run_and_leave_nothing():
         check(0.5 < phases["train"]["loss"] < 3 and phases["evaluate"]["split"] == "valid", phases)
         check(phases["predict"]["outputs"] == 1 and phases["save"]["checkpoint_bytes"] > 1000, phases)
         f.mpc("train", "tiny.mpg", "--out", "run", "--steps", "1")
-        first = next(r for r in f.log("run") if r["type"] == "step")
+        first = f.steps("run")[0]
         check(abs(first["loss"] - phases["train"]["loss"]) < 1e-6, first, phases["train"])
         text = f.mpc("check", "tiny.mpg").out
         check("all phases passed" in text and all(name in text for name in PHASES), text)

@@ -18,7 +18,7 @@ NONE = {"LD_LIBRARY_PATH": SIM, "MPC_CUDASIM_NO_DEVICE": "1"}
 
 
 def losses(f, run):
-    return [e["loss"] for e in f.log(run) if e["type"] == "step"]
+    return [e["loss"] for e in f.steps(run)]
 
 
 def near(a, b):
@@ -55,7 +55,7 @@ with Folder() as f:
     s = f.mpc("train", "tiny.mpg", *wild, "--out", "stop-ref", device="ref", status=3)
     where = [re.search(r"training stopped at step (\d+)", x.err).group(1) for x in (r, s)]
     check(where[0] == where[1] and "tiny.mpg:" in r.err and " gives " in r.err, r.err, s.err)
-    check([e["step"] for e in f.log("stop-cuda") if e["type"] == "step"] == [e["step"] for e in f.log("stop-ref") if e["type"] == "step"])
+    check([e["step"] for e in f.steps("stop-cuda")] == [e["step"] for e in f.steps("stop-ref")])
 
     # a signal: what was begun is accounted for, and going on ends in the same bytes
     long = ("--steps", "400", "--set", "eval_every=200 steps")
@@ -70,7 +70,7 @@ with Folder() as f:
     check(p.returncode in (0, 130), p.returncode, err)
     if p.returncode == 130:
         step = int(re.search(r"after step (\d+)", err).group(1))
-        check([e["step"] for e in f.log("cut") if e["type"] == "step"] == list(range(1, step + 1)), step)
+        check([e["step"] for e in f.steps("cut")] == list(range(1, step + 1)), step)
         f.mpc("train", "tiny.mpg", *long, "--resume", "cut", device="cuda", env=GPU)
     check(final_checkpoint(f, "cut") == final_checkpoint(f, "whole"), "a run that was cut differs")
     check(without_times(f.log("cut")) == without_times(f.log("whole")), "its log differs")

@@ -81,12 +81,12 @@ def devices_agree_and_a_run_remembers():
         for device in ("ref", "cpu"):
             r = f.mpc("train", "m.mpg", *THREE, "--out", device, device=device)
             check("note[W156]" in r.err and f", f16 and bf16 on {device}, " in r.err, r.err)
-            losses[device] = [s["loss"] for s in f.log(device) if s["type"] == "step"]
+            losses[device] = [s["loss"] for s in f.steps(device)]
             assignment = f.get(device, "assignment.txt").decode()
             check(" f16" in assignment and "bf16" in assignment)
-        check(all(s.get("scale") for s in f.log("ref") if s["type"] == "step"), "f16 has a loss scale")
+        check(all(s.get("scale") for s in f.steps("ref")), "f16 has a loss scale")
         f.mpc("train", "m.mpg", "--precision", "f32", "--out", "f32", device="ref")
-        wide = [s["loss"] for s in f.log("f32") if s["type"] == "step"]
+        wide = [s["loss"] for s in f.steps("f32")]
         check(len(wide) == 4 and all(math.isclose(a, b, rel_tol=2e-3) for a, b in zip(losses["ref"], losses["cpu"])), losses)
         check(all(math.isclose(a, b, rel_tol=2e-2) for a, b in zip(losses["ref"], wide)), losses, wide)
         # eval and resume know
@@ -106,12 +106,12 @@ def without_f16_there_is_no_loss_scale():
         for words, taken in (("f16,bf16", "bf16"), ("bf16,f16", "bf16")):
             r = f.mpc("train", "m.mpg", "--formats", words, *GPU, "--out", "run", "--overwrite", device="ref")
             check("note[W157]" in r.err and f"the training is in {taken}" in r.err and f", {taken} on ref, " in r.err, r.err)
-            check(not any("scale" in s for s in f.log("run") if s["type"] == "step"), words)
+            check(not any("scale" in s for s in f.steps("run")), words)
             run = json.loads(f.get("run", "run.json"))
             check(run["settings"]["precision"] == taken and run["settings"]["also"] == "none" and run["formats_asked"] == words, run["settings"])
             check("f16 " not in f.get("run", "assignment.txt").decode().replace("bf16", ""))
             f.mpc("train", "m.mpg", "--precision", taken, *GPU, "--out", "alone", "--overwrite", device="ref")
-            check([s["loss"] for s in f.log("run") if s["type"] == "step"] == [s["loss"] for s in f.log("alone") if s["type"] == "step"], "losses")
+            check([s["loss"] for s in f.steps("run")] == [s["loss"] for s in f.steps("alone")], "losses")
             # repeating what was asked for changes nothing, on whatever target
             r = f.mpc("train", "m.mpg", "--resume", "run", "--formats", words, "--change", "length=6 steps", device="ref")
             check("E3" not in r.err and json.loads(f.get("run", "run.json"))["settings"]["precision"] == taken, r.err)
@@ -121,7 +121,7 @@ def without_f16_there_is_no_loss_scale():
         # a region in f16 keeps the scale
         f.put("m.mpg", SMALL.replace("logits =", "@f16 logits ="))
         r = f.mpc("train", "m.mpg", "--formats", "f16,bf16", *GPU, "--out", "region", device="ref")
-        check("W157" not in r.err and all(s["scale"] > 0 for s in f.log("region") if s["type"] == "step"), r.err)
+        check("W157" not in r.err and all(s["scale"] > 0 for s in f.steps("region")), r.err)
 
 
 def what_does_not_go_together():

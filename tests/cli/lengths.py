@@ -7,7 +7,7 @@ PLAIN = MODEL.replace("    h = dropout(h, 0.1)\n", "")
 
 
 def steps(folder, run):
-    return [r["step"] for r in folder.log(run) if r["type"] == "step"]
+    return [r["step"] for r in folder.steps(run)]
 
 
 def evals(folder, run):
@@ -84,20 +84,20 @@ def few_rows():
         # one row: a batch of one, an epoch of one step
         f.put("train.csv", rows(1, 1))
         f.mpc("train", "tiny.mpg", "--set", "length=3 epochs", "--out", "one")
-        check([(r["step"], r["samples"]) for r in f.log("one") if r["type"] == "step"] == [(1, 1), (2, 2), (3, 3)], f.log("one"))
+        check([(r["step"], r["samples"]) for r in f.steps("one")] == [(1, 1), (2, 2), (3, 3)], f.log("one"))
         f.mpc("eval", "tiny.mpg", "--from", "one", "--split", "train")
         # a batch that is larger than the data is all of them
         f.put("train.csv", rows(10, 1))
         f.mpc("train", "tiny.mpg", "--set", "length=3 epochs", "--batch", "64", "--out", "large")
-        check([(r["step"], r["samples"]) for r in f.log("large") if r["type"] == "step"] == [(1, 10), (2, 20), (3, 30)])
+        check([(r["step"], r["samples"]) for r in f.steps("large")] == [(1, 10), (2, 20), (3, 30)])
         r = f.mpc("train", "tiny.mpg", "--batch", "64", "--set", "last_batch=drop", "--out", "drop", status=1)
         check("E369" in r.err and "10 training rows fill no batch of 64" in r.err and not os.path.exists(f.at("drop")), r.err)
         # an update of an epoch's last micro-batches has those that there are: 10 rows, batches 4 4 2, two and one of them
         f.mpc("train", "tiny.mpg", "--set", "length=2 epochs", "--batch", "4", "--set", "accumulate=2", "--out", "window")
-        check([(r["step"], r["samples"]) for r in f.log("window") if r["type"] == "step"] == [(1, 8), (2, 10), (3, 18), (4, 20)], f.log("window"))
+        check([(r["step"], r["samples"]) for r in f.steps("window")] == [(1, 8), (2, 10), (3, 18), (4, 20)], f.log("window"))
         # and one update that takes more micro-batches than an epoch has
         f.mpc("train", "tiny.mpg", "--set", "length=2 epochs", "--batch", "4", "--set", "accumulate=9", "--out", "wide")
-        check([(r["step"], r["samples"]) for r in f.log("wide") if r["type"] == "step"] == [(1, 10), (2, 20)], f.log("wide"))
+        check([(r["step"], r["samples"]) for r in f.steps("wide")] == [(1, 10), (2, 20)], f.log("wide"))
 
 
 def the_mean_is_that_of_the_rows():
@@ -106,7 +106,7 @@ def the_mean_is_that_of_the_rows():
         f.put("train.csv", rows(10, 1))
         for name, words in (("all", ("--batch", "10")), ("parts", ("--batch", "4", "--set", "accumulate=3"))):
             f.mpc("train", "tiny.mpg", "--set", "length=4 epochs", "--set", "optimizer=sgd(lr = 0.1)", *words, "--out", name)
-        a, b = ([r["loss"] for r in f.log(n) if r["type"] == "step"] for n in ("all", "parts"))
+        a, b = ([r["loss"] for r in f.steps(n)] for n in ("all", "parts"))
         check(len(a) == len(b) == 4 and all(abs(x - y) < 5e-6 for x, y in zip(a, b)), a, b)
 
 

@@ -75,10 +75,6 @@ def model(losses):
     return HEAD + "".join(f"    {line}\n" for line in losses.splitlines()) + TAIL
 
 
-def steps(folder, run):
-    return [r for r in folder.log(run) if r["type"] == "step"]
-
-
 def check_totals(name, record, losses):
     """The reported total is that of the reported parts; one that never counted has none."""
     parts = {k: record.get(f"loss.{k}", record["loss"]) for k in losses} if len(losses) > 1 else None
@@ -95,7 +91,7 @@ def training():
             first = None
             for batch, accumulate in SPLITS if DEVICE == "ref" else ((12, 1), (5, 3)):
                 f.mpc("train", "tiny.mpg", "--set", f"batch={batch}", "--set", f"accumulate={accumulate}", "--out", "run", "--overwrite", "--no-tensorboard")
-                weights, log = floats(f, "run"), steps(f, "run")
+                weights, log = floats(f, "run"), f.steps("run")
                 first = first or (weights, log)
                 check(len(log) == 2 and same(weights, first[0]), name, batch, accumulate, weights, first[0])
                 for r, s in zip(log, first[1]):
@@ -122,7 +118,7 @@ def scaled():
         seen = []
         for settings in (("precision=f32", "batch=12"), ("precision=f16", "loss_scale=static(scale = 64)", "batch=2", "accumulate=6"), ("precision=bf16", "batch=2", "accumulate=6")):
             f.mpc("train", "tiny.mpg", *[w for s in settings for w in ("--set", s)], "--out", "run", "--overwrite", "--no-tensorboard")
-            seen.append(steps(f, "run")[0])
+            seen.append(f.steps("run")[0])
         for r in seen[1:]:
             check(close(r["loss"], seen[0]["loss"], 0.02) and close(r["grad_norm"], seen[0]["grad_norm"], 0.02), r, seen[0])
 
@@ -134,7 +130,7 @@ def one_number():
         f.put("rows.csv", make_rows(2))
         for batch, accumulate, shares in ((12, 1, False), (4, 3, True), (5, 3, True)):
             f.mpc("train", "tiny.mpg", "--set", f"batch={batch}", "--set", f"accumulate={accumulate}", "--out", "run", "--overwrite", "--no-tensorboard")
-            for r in steps(f, "run"):
+            for r in f.steps("run"):
                 check_totals("one number", r, weights_of(losses))
             check(has_shares(f, "run") == shares, batch, accumulate)
         plain = losses.replace(" where y >= 0", "")

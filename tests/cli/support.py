@@ -117,6 +117,10 @@ class Folder:
     def log(self, run):
         return [json.loads(line) for line in self.get(run, "log.jsonl").decode().splitlines()]
 
+    def steps(self, run="run"):
+        """The log's records of training steps."""
+        return [r for r in self.log(run) if r["type"] == "step"]
+
 
 TIMES = {"samples_per_s", "step_ms", "wait_ms", "time_s"}
 

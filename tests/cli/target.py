@@ -33,9 +33,6 @@ class Targets(Folder):
     def run_json(self):
         return json.loads(self.get("run", "run.json"))
 
-    def steps(self, run="run"):
-        return [r for r in self.log(run) if r["type"] == "step"]
-
 
 def a_precision_is_replaced():
     with Targets() as f:

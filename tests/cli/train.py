@@ -55,7 +55,7 @@ with Folder() as f:
     # folders
     check("E351" in f.mpc("train", "tiny.mpg", "--out", "again", status=1).err)
     f.mpc("train", "tiny.mpg", "--out", "again", "--overwrite", "--steps", "2")
-    check(len([e for e in f.log("again") if e["type"] == "step"]) == 2)
+    check(len(f.steps("again")) == 2)
     f.mpc("train", "tiny.mpg", "--steps", "1")
     check(os.path.exists(f.at("runs/tiny-002")))
 

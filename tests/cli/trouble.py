@@ -27,7 +27,7 @@ with Folder() as f:
     r = f.mpc("train", "tiny.mpg", "--set", "optimizer=sgd(lr = 1e30)", "--set", "clip_norm=0", "--out", "run", status=3)
     check("E360" in r.err and "training stopped at step" in r.err and "tiny.mpg:" in r.err, r.err)
     check(f.log("run")[-1]["reason"] == "diverged")
-    last = [e for e in f.log("run") if e["type"] == "step"][-1]
+    last = f.steps("run")[-1]
     check(last["loss"] is None or last["grad_norm"] is None, last)
     check(last.get("nonfinite"), last)
 

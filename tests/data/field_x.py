@@ -24,7 +24,7 @@ train {
 
 
 def losses(f, run):
-    return [r["loss"] for r in f.log(run) if r["type"] == "step"]
+    return [r["loss"] for r in f.steps(run)]
 
 
 def sources(f, labels):
@@ -78,7 +78,7 @@ def every_label_ignored():
               'data {\n    train = csv("d.csv")\n    input x = columns[0:2]\n    input y = columns[2]\n}\n' +
               TRAIN.replace("f32", "f16").replace("sgd(lr = 0)", "sgd(lr = 1)"))
         f.mpc("train", "m.mpg", "--out", "run")
-        step = [r for r in f.log("run") if r["type"] == "step"][0]
+        step = f.steps("run")[0]
         check(not step["loss"] and step["scale"] == 65536 and step["applied"] == 0 and step["skipped"] == 0, step)
         _, parts = final_checkpoint(f, "run")
         for name, (_, _, raw) in read_safetensors(parts["weights.safetensors"])[0].items():

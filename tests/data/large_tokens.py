@@ -59,7 +59,7 @@ with Folder(MODEL) as f:
     status, _, memory, text = train(f, "--out", "run")
     check(status == 0, text)
     check(memory < base + 200, f"{memory:.0f} MiB, with a small file {base:.0f} MiB")
-    losses = [r["loss"] for r in f.log("run") if r["type"] == "step"]
+    losses = [r["loss"] for r in f.steps("run")]
     check(len(losses) == 100 and losses[-1] < losses[0], losses[:2], losses[-1])
     with open(f.at("train.bin"), "wb") as file:  # too large to be checked beforehand, and wrong in one half
         file.truncate(128 << 20)

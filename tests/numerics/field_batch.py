@@ -36,7 +36,7 @@ class Case(Folder):
     def train(self, precision, *args, out="run", status=0):
         self.put("case.mpg", self.text.replace("PRECISION", precision))
         self.mpc("train", "case.mpg", "--out", out, "--overwrite", *args, status=status)
-        return [r for r in self.log(out) if r["type"] == "step"]
+        return self.steps(out)
 
     def tensor(self, name, step=None, part="weights", run="run"):
         data = self.get(run, "checkpoints", f"step-{step:08}", part + ".safetensors") if step else final_checkpoint(self, run)[1][part + ".safetensors"]

@@ -44,7 +44,7 @@ class Case(Folder):
         text = self.text.replace("PRECISION", precision)
         self.put("case.mpg", text if precision == "f16" else text.replace("    loss_scale = static(scale = 1)\n", ""))
         self.mpc("train", "case.mpg", "--out", "run", "--overwrite")
-        return [r for r in self.log("run") if r["type"] == "step"]
+        return self.steps("run")
 
     def values(self, precision):
         """Output columns of the first row."""

@@ -166,7 +166,7 @@ def fc013():
     with Case(model(PRODUCT, X, train).replace("init = 1024", "init = 65536"), ["1"]) as c:
         c.train()
         resume_at(c, 1500)
-        steps = [s for s in c.log("resumed") if s["type"] == "step"]
+        steps = c.steps("resumed")
         check(len(steps) == 2001 and steps[1998]["scale"] == 65536 and steps[1999]["scale"] == 131072, steps[1999])
         check(c.tensor("scaler.clean", 1500, "state", "resumed") == [1500])
 

@@ -35,7 +35,7 @@ class Case(Folder):
     def train(self, *args, out="run", **keywords):
         settings = [w for a in args if "=" in a for w in ("--set", a)]
         self.result = self.mpc("train", "case.mpg", "--out", out, "--overwrite", *settings, *(a for a in args if "=" not in a), **keywords)
-        return [r for r in self.log(out) if r["type"] == "step"]
+        return self.steps(out)
 
     def tensor(self, name, part="weights", run="run", step=None):
         folder = f"step-{step:08}" if step else self.get(run, "checkpoints", "last").decode().strip()

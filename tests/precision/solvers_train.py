@@ -17,14 +17,9 @@ EXAMPLES = {"linear": ([], 8, 0.02), "mlp": (["--const", "width=16", "--batch", 
             "vae": (["--batch", "4"], 8, 0.02)}
 
 
-def steps_of(folder, run):
-    lines = [json.loads(line) for line in open(os.path.join(folder.path, run, "log.jsonl"))]
-    return [line for line in lines if line["type"] == "step"]
-
-
 def train(folder, model, solver, precision, *more):
     folder.mpc("train", model, "--out", "run", "--overwrite", "--device", "ref", "--solver", solver, "--precision", precision, *more)
-    return steps_of(folder, "run")
+    return folder.steps("run")
 
 
 def solvers_are_all(folder):
