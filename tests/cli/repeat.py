@@ -3,21 +3,10 @@ loss budget, ranges that were seen, a device. What has changed since is refused 
 import json
 import os
 
-from support import MODEL, Folder, check, final_checkpoint, run_all
+from support import MODEL, Folder, check, device_profile, final_checkpoint, run_all
 
 # bf16 gains on h100 and not on every CPU, so the costs decide what is computed.
 WIDE = MODEL.replace("linear(x, 8)", "linear(x, 64)").replace("precision = f32", "precision = bf16")
-PROFILE = """mpc device profile 1
-name mine
-attention expanded
-bandwidth 1e11
-cache_bandwidth 4e11
-cache_bytes 4e6
-gap 2e-9
-convert 2e13
-"""
-for kind in ("matmul", "conv", "attention"):
-    PROFILE += f"{kind} f32 1e10 1e-9 1 1 1 1 1\n" + "".join(f"{kind} {low} 2e13 1e-9 1 1 1 1 1\n" for low in ("bf16", "f16"))
 SHORT = ("--steps", "6", "--no-tensorboard")
 
 
@@ -44,7 +33,7 @@ def whatever_the_options():
         f.put("names.mpg", WIDE.replace("as fc1", "as enter").replace("as fc2", "as leave"))
         f.mpc("train", "names.mpg", "--steps", "5", "--out", "named", "--seed", "11")
         f.mpc("profile", "tiny.mpg", "--steps", "3", "-o", "seen.txt")
-        f.put("mine.profile", PROFILE)
+        f.put("mine.profile", device_profile("mine", f32=1e10, setup=1e-9, gap=2e-9, convert=2e13))
         renamed = ("--init", "named", "--rename", "enter.*=fc1.*", "--allow-missing", "fc2.*")
         for made, said in (
             (("--init", "first"), "--init /"),

@@ -122,6 +122,15 @@ class Folder:
         return [r for r in self.log(run) if r["type"] == "step"]
 
 
+def device_profile(name, f32=1e12, low=2e13, setup=1e-6, gap=2e-6, convert=2e10, lacks=()):
+    """The text of a device profile: the flops/s of products, whatever their kind, and the seconds that each of them begins with."""
+    lines = ["mpc device profile 1", f"name {name}", "attention expanded", *(f"lacks {format}" for format in lacks), "bandwidth 1e11",
+             "cache_bandwidth 4e11", "cache_bytes 4e6", f"gap {gap:g}", f"convert {convert:g}"]
+    lines += [f"{kind} {format} {f32 if format == 'f32' else low:g} {setup:g} 1 1 1 1 1" for kind in ("matmul", "conv", "attention")
+              for format in ("f32", "bf16", "f16")]
+    return "\n".join(lines) + "\n"
+
+
 TIMES = {"samples_per_s", "step_ms", "wait_ms", "time_s"}
 
 

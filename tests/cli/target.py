@@ -3,19 +3,8 @@ format that a line asks for is refused; and what was planned for one target isn'
 import json
 import os
 
-from support import MODEL, Folder, check, run_all
+from support import MODEL, Folder, check, device_profile, run_all
 
-PROFILE = """mpc device profile 1
-name NAME
-attention expanded
-LACKSbandwidth 1e11
-cache_bandwidth 4e11
-cache_bytes 4e6
-gap 2e-6
-convert 2e10
-"""
-for kind in ("matmul", "conv", "attention"):
-    PROFILE += f"{kind} f32 1e12 1e-6 1 1 1 1 1\n" + "".join(f"{kind} {low} 2e13 1e-6 1 1 1 1 1\n" for low in ("bf16", "f16"))
 WIDE = MODEL.replace("linear(x, 8)", "linear(x, 64)")
 
 
@@ -23,7 +12,7 @@ class Targets(Folder):
     def __init__(self, model=WIDE):
         super().__init__(model)
         for name, lacks in (("old", ["bf16"]), ("odd", ["f16"]), ("plain", ["bf16", "f16"]), ("new", [])):
-            self.put(name + ".profile", PROFILE.replace("NAME", name).replace("LACKS", "".join(f"lacks {f}\n" for f in lacks)))
+            self.put(name + ".profile", device_profile(name, lacks=lacks))
 
     def train(self, *words, target="old", out="run", status=0):
         # `list` takes f16 however little it gains; mincut would leave it out of so small a model (W157)
@@ -64,7 +53,7 @@ def auto_takes_what_there_is():
                 check("W162" not in r.err and f", {precision} on " in r.err and f.run_json()["settings"]["precision"] == precision, target, r.err)
             check(("scale" in f.steps()[0]) == (precision == "f16"), target)
         # a format that multiplies no faster than f32 is not chosen for anybody
-        f.put("slow.profile", PROFILE.replace("NAME", "slow").replace("LACKS", "").replace("2e13", "1e12"))
+        f.put("slow.profile", device_profile("slow", low=1e12))
         check(", f32 on " in f.train("--precision", "auto", target="slow").err, "slow")
         check(", bf16 on " in f.train("--precision", "bf16", target="slow").err, "slow")
         f.put("tiny.mpg", WIDE.replace("precision = f32", "precision = auto"))
@@ -104,7 +93,7 @@ def a_plan_is_for_its_target():
         check("E353" in r.err and "bf16, now f16" in r.err, r.err)
         r = f.train("--precision", "bf16", "--lock", "tiny.lock", status=1, out="other")
         check("E366" in r.err and not os.path.exists(f.at("other")), r.err)
-        f.put("bad.profile", PROFILE.replace("NAME", "bad").replace("LACKS", "lacks f32\n"))
+        f.put("bad.profile", device_profile("bad", lacks=["f32"]))
         r = f.train(target="bad", status=1)
         check("E150" in r.err and "bad.profile:4" in r.err, r.err)
 
