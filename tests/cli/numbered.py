@@ -1,10 +1,6 @@
 """Calls without names of their own are numbered. A checkpoint made with another number of them loads none of them, so that
 equal shapes never come to stand in another call's place; labels and --rename say which is which."""
-import struct
-import json
-import os
-
-from support import Folder, check, finish
+from support import Folder, check, final_checkpoint, finish, read_safetensors
 
 MODEL = """block body(x, n: int) {
     h = relu(linear(x, n))
@@ -35,12 +31,9 @@ LABELS = MORE.replace("    h = relu(linear(x, n))\n", "    h = relu(linear(x, n)
 
 
 def weights(folder, run):
-    checkpoints = os.path.join(folder.path, "runs", run, "checkpoints")
-    with open(os.path.join(checkpoints, sorted(os.listdir(checkpoints))[-1], "weights.safetensors"), "rb") as file:
-        size = struct.unpack("<Q", file.read(8))[0]
-        header = json.loads(file.read(size))
-        data = file.read()
-    return header, {n: data[slice(*t["data_offsets"])] for n, t in header.items() if n != "__metadata__"}
+    """Metadata, and name -> bytes, of the newest checkpoint."""
+    tensors, metadata, _ = read_safetensors(final_checkpoint(folder, "runs/" + run)[1]["weights.safetensors"])
+    return metadata, {n: raw for n, (_, _, raw) in tensors.items()}
 
 
 with Folder() as f:
@@ -48,8 +41,8 @@ with Folder() as f:
     f.put("more.mpg", MORE)
     f.put("labels.mpg", LABELS)
     f.mpc("train", "m.mpg", "--out", "runs/two")
-    header, old = weights(f, "two")
-    check(header["__metadata__"]["numbered"] == "body.linear=2", header["__metadata__"])
+    metadata, old = weights(f, "two")
+    check(metadata["numbered"] == "body.linear=2", metadata)
 
     lists = """error[E402]: 3 calls are numbered under `body.linear` in this model, 2 in runs/two (best): numbers don't say which is which
   here      body.linear.0.weight  [4, 4]
