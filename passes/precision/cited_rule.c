@@ -1,5 +1,5 @@
-/* Which rule of docs/precision.md a reason cites, and which one range evidence cites against a node. Reasons are text, so
- * a rule in them is a word of its own: a newcomer would take what a value is called ("N12x", "conv.N43") for one. */
+/* Which rule of docs/precision.md a reason cites, and which one range evidence cites against a node. Reasons are text,
+ * so a rule in them is a word of its own: a newcomer would take what a value is called ("N12x", "conv.N43") for one. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -21,15 +21,15 @@ static bool was_passed(const mpc_lint_run *l, const mpc_node *n) {
 static void add_stored(mpc_lint_run *l, mpc_node_id id, mpc_value_id from, mpc_format f) {
     mpc_value_id v = mpc_result(&l->g->nodes[id], 0);
     mpc_reach r = l->reach[from];
-    mpc_lint_add(l, (mpc_finding){
-                        .code = r.literal ? "W180" : "W183",
-                        .rule = r.literal ? "N20" : "N46",
-                        .node = id,
-                        .what = mpc_lint_text(
-                            l, "`%s` takes %g from %s, which overflows in %s: an infinity from then on",
-                            mpc_value_name(l->g, v), mpc_reach_extreme(r), r.literal ? "a literal" : "whole numbers",
-                            name_of(f)),
-                        .fix = mpc_lint_text(l, "put `@f32` before the statement, or keep it within %g", top_of(f))});
+    mpc_lint_add(
+        l,
+        (mpc_finding){.code = r.literal ? "W180" : "W183",
+                      .rule = r.literal ? "N20" : "N46",
+                      .node = id,
+                      .what = mpc_lint_text(l, "`%s` takes %g from %s, which overflows in %s: an infinity from then on",
+                                            mpc_value_name(l->g, v), mpc_reach_extreme(r),
+                                            r.literal ? "a literal" : "whole numbers", name_of(f)),
+                      .fix = mpc_lint_text(l, "put `@f32` before the statement, or keep it within %g", top_of(f))});
 }
 
 /* An element beyond the format that is stored as it is, or in a sum with something. */
