@@ -4,13 +4,9 @@
  * for them. */
 #include "passes/precision/precision.h"
 
-static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
-    return g->decisions == NULL ? (mpc_decision){0} : g->decisions[id];
-}
-
 mpc_format mpc_format_stored(const mpc_graph *g, const mpc_fixed *fixed, mpc_value_id v) {
     mpc_node_id id = g->values[v].producer;
-    mpc_format planned = id == MPC_NONE ? MPC_FMT_none : decision_at(g, id).result;
+    mpc_format planned = id == MPC_NONE ? MPC_FMT_none : mpc_decision_at(g, id).result;
     return planned == MPC_FMT_none || fixed->result[v] ? mpc_value_format(g, v) : planned;
 }
 
@@ -24,7 +20,7 @@ mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_
     const mpc_op *op = mpc_node_op(g, id);
     mpc_value_id v = mpc_operand(g, n, i);
     mpc_format typed = mpc_value_format(g, v), now = mpc_format_stored(g, fixed, v),
-               wanted = decision_at(g, id).operand;
+               wanted = mpc_decision_at(g, id).operand;
     if (!mpc_format_is_float(typed)) return typed;
     if (op->cls == MPC_CLASS_NONE || fixed->operand[n->operand_begin + i]) return typed;
     if (fixed->held[id] != 0) wanted = MPC_FMT_f32;

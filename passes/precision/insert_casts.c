@@ -17,10 +17,6 @@ typedef struct inserter {
     mpc_node_id reader;  /* whose operands are being converted; MPC_NONE: outputs and next values */
 } inserter;
 
-static mpc_decision decision_at(const mpc_graph *g, mpc_node_id id) {
-    return g->decisions == NULL ? (mpc_decision){0} : g->decisions[id];
-}
-
 static void plan_formats(inserter *s) {
     const mpc_graph *g = s->rw.in;
     for (uint32_t v = 0; v < g->value_count; v++) s->format[v] = mpc_format_stored(g, &s->fixed, v);
@@ -106,7 +102,7 @@ static void rebuild_with_prec(inserter *s, mpc_node_id id, mpc_format prec) {
 static void insert_at(inserter *s, mpc_node_id id) {
     const mpc_graph *g = s->rw.in;
     const mpc_node *n = &g->nodes[id];
-    mpc_decision d = decision_at(g, id);
+    mpc_decision d = mpc_decision_at(g, id);
     s->reader = id;
     for (uint32_t i = 0; i < n->operand_count; i++) {
         mpc_value_id v = mpc_operand(g, n, i);

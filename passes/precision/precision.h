@@ -16,6 +16,10 @@ typedef struct mpc_fixed {
 mpc_fixed mpc_fixed_formats(const mpc_graph *g, mpc_arena *arena);
 /* Fills `held`, and `result` where that follows; false when out of memory. For mpc_fixed_formats. */
 bool mpc_fixed_hold(const mpc_graph *g, mpc_fixed *fixed, mpc_arena *arena);
+/* Of a node; all zero where nothing was decided. */
+static inline mpc_decision mpc_decision_at(const mpc_graph *g, mpc_node_id id) {
+    return g->decisions == NULL ? (mpc_decision){0} : g->decisions[id];
+}
 /* What a graph with decisions stores a value in, and what operand `i` of a node is converted to before it is read, if it isn't that. */
 mpc_format mpc_format_stored(const mpc_graph *g, const mpc_fixed *fixed, mpc_value_id v);
 mpc_format mpc_format_read(const mpc_graph *g, const mpc_fixed *fixed, mpc_node_id id, uint32_t i);
