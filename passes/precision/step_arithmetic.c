@@ -167,14 +167,14 @@ static void hold_forwards(holding *h, bool *update) {
 bool mpc_fixed_hold(const mpc_graph *g, mpc_fixed *fixed, mpc_arena *arena) {
     size_t nodes = (size_t)g->node_count + 1;
     holding h = {.g = g, .fixed = fixed, .arena = arena};
-    bool *first = mpc_arena_alloc(arena, nodes), *second = mpc_arena_alloc(arena, nodes),
-         *third = mpc_arena_alloc(arena, nodes);
+    bool *data = mpc_arena_alloc(arena, nodes), *mapped = mpc_arena_alloc(arena, nodes),
+         *update = mpc_arena_alloc(arena, nodes);
     fixed->held = mpc_arena_alloc(arena, nodes * sizeof *fixed->held);
     h.scalar = mpc_arena_alloc(arena, ((size_t)g->value_count + 1) * sizeof *h.scalar);
-    if (first == NULL || second == NULL || third == NULL || fixed->held == NULL || h.scalar == NULL) return false;
-    hold_mapping(&h, first, second);
+    if (data == NULL || mapped == NULL || update == NULL || fixed->held == NULL || h.scalar == NULL) return false;
+    hold_mapping(&h, data, mapped);
     hold_outputs(&h);
     fix_total(&h);
-    hold_forwards(&h, third);
+    hold_forwards(&h, update);
     return true;
 }
