@@ -217,6 +217,6 @@ mpc_plan *mpc_matmul_plan_onednn(const mpc_plan_env *env, const mpc_matmul *mm) 
     plan->bind = bind_matmul;
     double products = (double)(mm->m * mm->n * mm->k) * (double)d->batches;
     mpc_plan_add_phase(plan, run_call, d, d->batches * d->m_blocks * d->n_blocks,
-                       products / (mm->fa == MPC_FMT_bf16 ? 80e9 : 30e9));
+                       products / (mm->fa == MPC_FMT_bf16 ? 100e9 : 45e9));
     return plan;
 }

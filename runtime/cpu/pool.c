@@ -1,7 +1,9 @@
-/* The thread pool. One 64-bit ticket holds the job's number and the units left, so that claiming a unit is one
- * compare-and-swap and a thread that wakes up late can never touch a job that is over. The job's description is read
- * only after a unit was claimed: while a claimed unit is not finished the caller waits, so the description can't change
- * underneath. Waiting is some thousand pauses, then a futex. */
+/* The thread pool. Every thread has a share of a job, a contiguous run of its units, and takes from the others' shares
+ * only when its own is done: what it wrote in the last job is in its own cache, and the same share of the next job
+ * mostly reads that. One 64-bit ticket per thread holds the job's number and the units left of its share, so that
+ * claiming a unit is one compare-and-swap and a thread that wakes up late can never touch a job that is over. The job's
+ * description is read only after a unit was claimed: while a claimed unit is not finished the caller waits, so the
+ * description can't change underneath. Waiting is some thousand pauses, then a futex. */
 #include "runtime/cpu/pool.h"
 
 #include <linux/futex.h>
@@ -17,24 +19,25 @@
 enum { SPIN_LIMIT = 2000, MAX_THREADS = 256 };
 
 typedef struct worker {
+    _Alignas(64) _Atomic uint64_t ticket; /* job number << 32 | units of its share not yet claimed */
     struct mpc_pool *pool;
     pthread_t handle;
     unsigned number;
 } worker;
 
 struct mpc_pool {
-    _Alignas(64) _Atomic uint64_t ticket; /* job number << 32 | units not yet claimed */
     _Alignas(64) _Atomic uint32_t unfinished;
     _Atomic uint32_t caller_sleeps;
-    _Alignas(64) _Atomic uint32_t wake; /* futex of sleeping workers */
+    _Alignas(64) _Atomic uint32_t job; /* number of the last one; futex of sleeping workers */
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
     mpc_pool_work work;
     void *work_user;
+    int64_t units;
     void (*on_start)(void *user);
     void *start_user;
-    worker *workers;
-    unsigned worker_count;
+    worker *workers; /* [threads]; number 0 is the caller's */
+    unsigned threads;
     void *raw; /* what is freed */
 };
 
@@ -54,14 +57,17 @@ static void futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, (void *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-/* Claims one unit of the current job; false when none is left. */
-static bool claim(mpc_pool *pool, uint32_t *unit) {
-    uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+/* First unit of a thread's share. */
+static int64_t share_begin(int64_t units, unsigned thread, unsigned threads) { return units * thread / threads; }
+
+/* Claims one unit of that worker's share of the current job; false when none is left. */
+static bool claim(const mpc_pool *pool, worker *from, int64_t *unit) {
+    uint64_t ticket = atomic_load_explicit(&from->ticket, memory_order_acquire);
     while ((uint32_t)ticket != 0) {
-        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+        if (!atomic_compare_exchange_weak_explicit(&from->ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
-        *unit = (uint32_t)ticket - 1;
+        *unit = share_begin(pool->units, from->number + 1, pool->threads) - (int64_t)(uint32_t)ticket;
         return true;
     }
     return false;
@@ -73,41 +79,43 @@ static void finish_unit(mpc_pool *pool) {
 }
 
 static void work_off(mpc_pool *pool, unsigned thread) {
-    uint32_t unit = 0;
-    while (claim(pool, &unit)) {
-        pool->work(pool->work_user, (int64_t)unit, thread);
-        finish_unit(pool);
-    }
+    int64_t unit = 0;
+    for (unsigned i = 0; i < pool->threads; i++)
+        while (claim(pool, &pool->workers[(thread + i) % pool->threads], &unit)) {
+            pool->work(pool->work_user, unit, thread);
+            finish_unit(pool);
+        }
 }
 
-static bool has_work(mpc_pool *pool) { return (uint32_t)atomic_load(&pool->ticket) != 0 || atomic_load(&pool->stop); }
-
-static void wait_for_work(mpc_pool *pool) {
+/* Until there is a job after the one numbered `seen`, or the end. */
+static uint32_t wait_for_job(mpc_pool *pool, uint32_t seen) {
     for (int i = 0; i < SPIN_LIMIT; i++) {
-        if (has_work(pool)) return;
+        uint32_t job = atomic_load(&pool->job);
+        if (job != seen) return job;
         pause_cpu();
     }
-    uint32_t seen = atomic_load(&pool->wake);
     atomic_fetch_add(&pool->sleepers, 1);
-    if (!has_work(pool)) futex_wait(&pool->wake, seen);
+    futex_wait(&pool->job, seen);
     atomic_fetch_sub(&pool->sleepers, 1);
+    return atomic_load(&pool->job);
 }
 
 static void *run_worker(void *argument) {
     worker *w = argument;
     mpc_pool *pool = w->pool;
     if (pool->on_start) pool->on_start(pool->start_user);
-    while (!atomic_load(&pool->stop)) {
-        wait_for_work(pool);
+    for (uint32_t job = 0; !atomic_load(&pool->stop);) {
+        job = wait_for_job(pool, job);
         work_off(pool, w->number);
     }
     return NULL;
 }
 
-static void wake_workers(mpc_pool *pool, int64_t wanted) {
+/* Tells the workers that there is something new. */
+static void announce(mpc_pool *pool, int64_t wanted) {
+    atomic_fetch_add(&pool->job, 1);
     if (atomic_load(&pool->sleepers) == 0) return;
-    atomic_fetch_add(&pool->wake, 1);
-    futex_wake(&pool->wake, wanted < MAX_THREADS ? (int)wanted : MAX_THREADS);
+    futex_wake(&pool->job, wanted < MAX_THREADS ? (int)wanted : MAX_THREADS);
 }
 
 static void wait_for_units(mpc_pool *pool) {
@@ -125,16 +133,20 @@ static void wait_for_units(mpc_pool *pool) {
 }
 
 void mpc_pool_run(mpc_pool *pool, int64_t units, mpc_pool_work work, void *user) {
-    if (units <= 1 || pool->worker_count == 0) {
+    if (units <= 1 || pool->threads == 1) {
         for (int64_t i = 0; i < units; i++) work(user, i, 0);
         return;
     }
     pool->work = work;
     pool->work_user = user;
+    pool->units = units;
     atomic_store(&pool->unfinished, (uint32_t)units);
-    uint64_t job = (atomic_load(&pool->ticket) >> 32) + 1;
-    atomic_store(&pool->ticket, job << 32 | (uint64_t)units);
-    wake_workers(pool, units - 1);
+    uint64_t job = (uint64_t)atomic_load(&pool->job) + 1;
+    for (unsigned i = 0; i < pool->threads; i++) {
+        int64_t share = share_begin(units, i + 1, pool->threads) - share_begin(units, i, pool->threads);
+        atomic_store_explicit(&pool->workers[i].ticket, job << 32 | (uint64_t)share, memory_order_release);
+    }
+    announce(pool, units - 1);
     work_off(pool, 0);
     wait_for_units(pool);
 }
@@ -156,11 +168,12 @@ mpc_pool *mpc_pool_create(unsigned threads, void (*on_start)(void *user), void *
     pool->on_start = on_start;
     pool->start_user = user;
     pool->workers = (worker *)(pool + 1);
-    for (unsigned i = 1; i < threads; i++) {
-        worker *w = &pool->workers[pool->worker_count];
-        *w = (worker){.pool = pool, .number = i};
+    pool->workers[0].pool = pool;
+    for (pool->threads = 1; pool->threads < threads; pool->threads++) {
+        worker *w = &pool->workers[pool->threads];
+        w->pool = pool;
+        w->number = pool->threads;
         if (pthread_create(&w->handle, NULL, run_worker, w) != 0) break;
-        pool->worker_count++;
     }
     return pool;
 }
@@ -168,10 +181,9 @@ mpc_pool *mpc_pool_create(unsigned threads, void (*on_start)(void *user), void *
 void mpc_pool_destroy(mpc_pool *pool) {
     if (!pool) return;
     atomic_store(&pool->stop, true);
-    atomic_fetch_add(&pool->wake, 1);
-    futex_wake(&pool->wake, MAX_THREADS);
-    for (unsigned i = 0; i < pool->worker_count; i++) pthread_join(pool->workers[i].handle, NULL);
+    announce(pool, MAX_THREADS);
+    for (unsigned i = 1; i < pool->threads; i++) pthread_join(pool->workers[i].handle, NULL);
     mpc_free(pool->raw);
 }
 
-unsigned mpc_pool_threads(const mpc_pool *pool) { return pool->worker_count + 1; }
+unsigned mpc_pool_threads(const mpc_pool *pool) { return pool->threads; }
