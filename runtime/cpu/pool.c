@@ -60,10 +60,10 @@ static void futex_wake(_Atomic uint32_t *word, int count) {
 /* First unit of a thread's share. */
 static int64_t share_begin(int64_t units, unsigned thread, unsigned threads) { return units * thread / threads; }
 
-/* Claims one unit of that worker's share of the current job; false when none is left. */
-static bool claim(const mpc_pool *pool, worker *from, int64_t *unit) {
+/* Claims one unit of that worker's share of the job; false when none is left, or the job is over. */
+static bool claim(const mpc_pool *pool, uint32_t job, worker *from, int64_t *unit) {
     uint64_t ticket = atomic_load_explicit(&from->ticket, memory_order_acquire);
-    while ((uint32_t)ticket != 0) {
+    while ((uint32_t)ticket != 0 && ticket >> 32 == job) {
         if (!atomic_compare_exchange_weak_explicit(&from->ticket, &ticket, ticket - 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
@@ -78,10 +78,10 @@ static void finish_unit(mpc_pool *pool) {
     if (atomic_load(&pool->caller_sleeps)) futex_wake(&pool->unfinished, 1);
 }
 
-static void work_off(mpc_pool *pool, unsigned thread) {
+static void work_off(mpc_pool *pool, uint32_t job, unsigned thread) {
     int64_t unit = 0;
     for (unsigned i = 0; i < pool->threads; i++)
-        while (claim(pool, &pool->workers[(thread + i) % pool->threads], &unit)) {
+        while (claim(pool, job, &pool->workers[(thread + i) % pool->threads], &unit)) {
             pool->work(pool->work_user, unit, thread);
             finish_unit(pool);
         }
@@ -106,7 +106,7 @@ static void *run_worker(void *argument) {
     if (pool->on_start) pool->on_start(pool->start_user);
     for (uint32_t job = 0; !atomic_load(&pool->stop);) {
         job = wait_for_job(pool, job);
-        work_off(pool, w->number);
+        work_off(pool, job, w->number);
     }
     return NULL;
 }
@@ -141,13 +141,13 @@ void mpc_pool_run(mpc_pool *pool, int64_t units, mpc_pool_work work, void *user)
     pool->work_user = user;
     pool->units = units;
     atomic_store(&pool->unfinished, (uint32_t)units);
-    uint64_t job = (uint64_t)atomic_load(&pool->job) + 1;
+    uint32_t job = atomic_load(&pool->job) + 1;
     for (unsigned i = 0; i < pool->threads; i++) {
         int64_t share = share_begin(units, i + 1, pool->threads) - share_begin(units, i, pool->threads);
-        atomic_store_explicit(&pool->workers[i].ticket, job << 32 | (uint64_t)share, memory_order_release);
+        atomic_store_explicit(&pool->workers[i].ticket, (uint64_t)job << 32 | (uint64_t)share, memory_order_release);
     }
     announce(pool, units - 1);
-    work_off(pool, 0);
+    work_off(pool, job, 0);
     wait_for_units(pool);
 }
 

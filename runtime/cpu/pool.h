@@ -1,5 +1,5 @@
-/* A small pool of threads for work that is cut by shapes, never by the number of threads. The caller is thread 0 and
- * works too. */
+/* A small pool of threads. How work is cut into units never depends on the number of threads where it could change bits. The
+ * caller is thread 0 and works too. */
 #ifndef MPC_RUNTIME_CPU_POOL_H
 #define MPC_RUNTIME_CPU_POOL_H
 

@@ -1,5 +1,5 @@
 /* The pool runs every unit once, whatever the number of threads and units, again and again, also after its threads have
- * gone to sleep. */
+ * gone to sleep; a thread begins with its own share, the same one in every job. */
 #include <stdatomic.h>
 #include <time.h>
 
@@ -42,7 +42,37 @@ static void check_jobs(unsigned threads, int rounds) {
     mpc_free(t);
 }
 
+enum { SHARE = 3 };
+
+typedef struct meeting { /* of all threads, each in the first unit of a share */
+    unsigned threads;
+    _Atomic unsigned arrived, strangers;
+} meeting;
+
+static void meet(void *user, int64_t unit, unsigned thread) {
+    meeting *m = user;
+    if (unit % SHARE != 0) return;
+    if ((int64_t)thread != unit / SHARE) atomic_fetch_add(&m->strangers, 1);
+    atomic_fetch_add(&m->arrived, 1);
+    while (atomic_load(&m->arrived) < m->threads) nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+}
+
+/* Nobody leaves a share's first unit before everybody is in one, so nobody can be done early and take another's. */
+static void check_shares(unsigned threads) {
+    mpc_pool *pool = mpc_pool_create(threads, NULL, NULL);
+    unsigned strangers = 0;
+    for (int round = 0; round < 20; round++) {
+        meeting m = {.threads = threads};
+        mpc_pool_run(pool, SHARE * (int64_t)threads, meet, &m);
+        CHECK(m.arrived == threads);
+        strangers += m.strangers;
+    }
+    CHECK_MSG(strangers == 0, "%u threads: %u shares begun by another thread", threads, strangers);
+    mpc_pool_destroy(pool);
+}
+
 int main(void) {
+    for (unsigned threads = 2; threads <= 5; threads++) check_shares(threads);
     for (unsigned threads = 1; threads <= 5; threads++) check_jobs(threads, threads <= 2 ? 2000 : 300);
     mpc_pool_destroy(NULL);
     return check_result();
