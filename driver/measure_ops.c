@@ -1,6 +1,7 @@
-/* Times single products and convolutions, each a launch of a graph: small ones in one whose data stays in the nearest caches, as in steps of small models,
- * large ones in another whose data doesn't. Formats take turns, and the best of many steps is what a launch takes on a machine that does nothing else.
- * Operands are states, so nothing is fed. All of it takes seconds. */
+/* Times single products and convolutions, each in a graph of its own, so that what it reads stays where it is from step to step: in steps of models, too,
+ * operands were written or read shortly before, and products that are timed one after the other, with data of many models in turns, take up to twice as long
+ * as there, in 16 bits above all. Formats take turns, and the best of many steps is what a launch takes on a machine that does nothing else. Operands are
+ * states, so nothing is fed. All of it takes seconds. */
 #include "driver/measure_ops.h"
 
 #include <math.h>
@@ -9,9 +10,8 @@
 #include "base/alloc.h"
 #include "driver/progress.h"
 
-enum { SMALL_STEPS = 400, LARGE_STEPS = 40, SMALL_ELEMENTS = 1 << 16 };
-enum { SMALL, LARGE, GROUPS };
-static const double MOST_SECONDS = 15; /* of a group */
+enum { LEAST_STEPS = 3, MOST_STEPS = 400 };
+static const double ENOUGH_SECONDS = 0.15; /* of a shape, all formats */
 
 typedef enum shape_kind { PRODUCT, TRANSPOSED, FORWARD, INPUT, WEIGHT } shape_kind;
 
@@ -62,8 +62,6 @@ static conv_sizes sizes_of(const shape_row *r) {
     int64_t out = (r->a + 2 * (r->window / 2) - r->window) / r->stride + 1;
     return (conv_sizes){r->batch, r->a, r->b, r->c, out, r->window};
 }
-
-static int group_of(const mpc_measured_op *op) { return op->size.operands + op->size.result <= SMALL_ELEMENTS ? SMALL : LARGE; }
 
 static void add_state(mpc_str *t, char which, int at, const char *f, const char *dims) {
     mpc_str_printf(t, "  %%%c%d = state() {name=\"%c%d\" init=\"normal\" b=1.0} : %s[%s]\n", which, at, which, at, f, dims);
@@ -119,22 +117,12 @@ static void add_conv(mpc_str *t, int at, const char *f) {
         mpc_str_printf(t, "  %%y%d = conv2d_grad_weight(%%a%d, %%b%d) {kh=%lld kw=%lld %s} : f32[%s]\n", at, 2 * at, 2 * at + 1, z.kernel, z.kernel, how, w);
 }
 
-static void write_graph(mpc_str *t, const char *f, int group, const mpc_measured_op *ops) {
-    bool first = true;
+static void write_graph(mpc_str *t, const char *f, int at) {
     mpc_str_append(t, "mpir 1\ngraph @calibrate() {\n");
-    for (int i = 0; i < ROW_COUNT; i++) {
-        if (group_of(&ops[i]) != group) continue;
-        if (ROWS[i].kind <= TRANSPOSED && ROWS[i].batch > 1) add_batch(t, i, f);
-        else if (ROWS[i].kind <= TRANSPOSED) add_product(t, i, f);
-        else add_conv(t, i, f);
-    }
-    mpc_str_append(t, "  return(");
-    for (int i = 0; i < ROW_COUNT; i++) {
-        if (group_of(&ops[i]) != group) continue;
-        mpc_str_printf(t, "%s\"y%d\": %%y%d", first ? "" : ", ", i, i);
-        first = false;
-    }
-    mpc_str_append(t, ")\n}\n");
+    if (ROWS[at].kind <= TRANSPOSED && ROWS[at].batch > 1) add_batch(t, at, f);
+    else if (ROWS[at].kind <= TRANSPOSED) add_product(t, at, f);
+    else add_conv(t, at, f);
+    mpc_str_printf(t, "  return(\"y%d\": %%y%d)\n}\n", at, at);
 }
 
 /* --- times --- */
@@ -167,37 +155,34 @@ static void end_runnable(runnable *r) {
     mpc_graph_destroy(r->parsed);
 }
 
-static void keep_best(const mpc_program *p, const mpc_launch_time *times, mpc_measured_op *ops) {
+static void keep_best(const mpc_program *p, const mpc_launch_time *times, mpc_measured_op *op) {
     for (uint32_t i = 0; i < p->launch_count; i++) {
-        const mpc_launch *l = &p->launches[i];
-        int at = 0;
-        if (!l->name || sscanf(l->name, "y%d", &at) != 1 || at < 0 || at >= ROW_COUNT) continue;
-        if (l->kind != MPC_LAUNCH_MATMUL && l->kind != MPC_LAUNCH_CONV) continue;
-        if (ops[at].seconds == 0 || times[i].seconds < ops[at].seconds) ops[at].seconds = times[i].seconds;
+        if (p->launches[i].kind != MPC_LAUNCH_MATMUL && p->launches[i].kind != MPC_LAUNCH_CONV) continue;
+        if (op->seconds == 0 || times[i].seconds < op->seconds) op->seconds = times[i].seconds;
     }
 }
 
-static bool time_step(runnable *r, mpc_measured_op *ops) {
+static bool time_step(runnable *r, mpc_measured_op *op) {
     mpc_launch_time *times = mpc_alloc(((size_t)r->program->launch_count + 1) * sizeof *times);
     bool ok = times && mpc_cpu_profile(r->exec, times, r->program->launch_count) == MPC_OK && mpc_exec_record(r->exec, true) == MPC_RECORD_READY;
-    if (ok) keep_best(r->program, times, ops);
+    if (ok) keep_best(r->program, times, op);
     mpc_free(times);
     return ok;
 }
 
-/* All formats of a group, in turns. */
-static bool time_group(mpc_session *s, const mpc_format *formats, int count, int group, mpc_measured_op *ops) {
+/* All formats of a shape, in turns. */
+static bool time_shape(mpc_session *s, const mpc_format *formats, int count, int at, mpc_measured_op *ops) {
     runnable r[MPC_FMT_count] = {{0}};
     bool ok = true;
     for (int f = 0; ok && f < count; f++) {
         mpc_str text = {0};
-        write_graph(&text, mpc_format_get(formats[f])->name, group, ops);
+        write_graph(&text, mpc_format_get(formats[f])->name, at);
         ok = text.failed ? mpc_error(s->sink, "E901", "out of memory") == MPC_OK : make_runnable(s, mpc_str_cstr(&text), &r[f]);
         mpc_str_free(&text);
     }
     double begin = mpc_now();
-    for (int i = 0; ok && i < (group == SMALL ? SMALL_STEPS : LARGE_STEPS) && (i < 3 || mpc_now() - begin < MOST_SECONDS); i++)
-        for (int f = 0; ok && f < count; f++) ok = time_step(&r[f], ops + f * ROW_COUNT);
+    for (int i = 0; ok && i < MOST_STEPS && (i < LEAST_STEPS || mpc_now() - begin < ENOUGH_SECONDS); i++)
+        for (int f = 0; ok && f < count; f++) ok = time_step(&r[f], &ops[f * ROW_COUNT + at]);
     for (int f = 0; f < count; f++) end_runnable(&r[f]);
     return ok;
 }
@@ -228,6 +213,6 @@ static void describe(const shape_row *r, mpc_measured_op *op) {
 bool mpc_measure_ops(mpc_session *s, const mpc_format *formats, int count, mpc_measured_op *ops) {
     bool ok = true;
     for (int i = 0; i < count * ROW_COUNT; i++) describe(&ROWS[i % ROW_COUNT], &ops[i]);
-    for (int group = 0; ok && group < GROUPS; group++) ok = time_group(s, formats, count, group, ops);
+    for (int at = 0; ok && at < ROW_COUNT; at++) ok = time_shape(s, formats, count, at, ops);
     return ok;
 }
