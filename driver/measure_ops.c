@@ -1,7 +1,6 @@
-/* Times single products and convolutions, each in a graph of its own, so that what it reads stays where it is from step to step: in steps of models, too,
- * operands were written or read shortly before, and products that are timed one after the other, with data of many models in turns, take up to twice as long
- * as there, in 16 bits above all. Formats take turns, and the best of many steps is what a launch takes on a machine that does nothing else. Operands are
- * states, so nothing is fed. All of it takes seconds. */
+/* Times single products and convolutions, each in a graph of its own: in a training step, too, operands were written or read shortly before, while in one
+ * graph of all shapes each found its operands driven out of the caches by the others, and took up to twice as long. Formats take turns, and the best of many
+ * steps is what a launch takes on a machine that does nothing else. Operands are states, so nothing is fed. All of it takes seconds. */
 #include "driver/measure_ops.h"
 
 #include <math.h>
@@ -63,66 +62,59 @@ static conv_sizes sizes_of(const shape_row *r) {
     return (conv_sizes){r->batch, r->a, r->b, r->c, out, r->window};
 }
 
-static void add_state(mpc_str *t, char which, int at, const char *f, const char *dims) {
-    mpc_str_printf(t, "  %%%c%d = state() {name=\"%c%d\" init=\"normal\" b=1.0} : %s[%s]\n", which, at, which, at, f, dims);
+static void add_state(mpc_str *t, const char *name, const char *f, const char *dims) {
+    mpc_str_printf(t, "  %%%s = state() {name=\"%s\" init=\"normal\" b=1.0} : %s[%s]\n", name, name, f, dims);
 }
 
 /* An operand of a batch as attention has it: rows of all heads beside each other, unless rows are long. */
-static void add_batch_operand(mpc_str *t, char which, int at, const char *f, long long rows, long long columns) {
+static void add_batch_operand(mpc_str *t, const char *name, const char *f, long long batch, long long rows, long long columns) {
     enum { LONG_ROW = 64 };
-    char dims[64];
-    long long batch = ROWS[at].batch;
+    char dims[64], side[8];
     bool strided = columns < LONG_ROW;
     snprintf(dims, sizeof dims, "%lld,%lld,%lld", strided ? rows : batch, strided ? batch : rows, columns);
-    add_state(t, strided ? 's' : which, at * 2 + (which == 'b'), f, dims);
-    if (strided)
-        mpc_str_printf(t, "  %%%c%d = transpose(%%s%d) {perm=[1,0,2]} : %s[%lld,%lld,%lld]\n", which, at * 2 + (which == 'b'), at * 2 + (which == 'b'), f, batch, rows, columns);
+    snprintf(side, sizeof side, "%s%s", name, strided ? ".rows" : "");
+    add_state(t, side, f, dims);
+    if (strided) mpc_str_printf(t, "  %%%s = transpose(%%%s) {perm=[1,0,2]} : %s[%lld,%lld,%lld]\n", name, side, f, batch, rows, columns);
 }
 
-static void add_batch(mpc_str *t, int at, const char *f) {
-    const shape_row *r = &ROWS[at];
+static void add_batch(mpc_str *t, const shape_row *r, const char *f) {
     bool turned = r->kind == TRANSPOSED;
-    add_batch_operand(t, 'a', at, f, turned ? r->c : r->a, turned ? r->a : r->c);
-    add_batch_operand(t, 'b', at, f, r->c, r->b);
-    mpc_str_printf(t, "  %%y%d = matmul(%%a%d, %%b%d) {ta=%s} : %s[%lld,%lld,%lld]\n", at, at * 2, at * 2 + 1, turned ? "true" : "false", f,
-                   (long long)r->batch, (long long)r->a, (long long)r->b);
+    add_batch_operand(t, "a", f, r->batch, turned ? r->c : r->a, turned ? r->a : r->c);
+    add_batch_operand(t, "b", f, r->batch, r->c, r->b);
+    mpc_str_printf(t, "  %%y = matmul(%%a, %%b) {ta=%s} : %s[%lld,%lld,%lld]\n", turned ? "true" : "false", f, (long long)r->batch, (long long)r->a,
+                   (long long)r->b);
 }
 
-static void add_product(mpc_str *t, int at, const char *f) {
-    const shape_row *r = &ROWS[at];
+static void add_product(mpc_str *t, const shape_row *r, const char *f) {
     bool turned = r->kind == TRANSPOSED;
     char a[64], b[64];
     snprintf(a, sizeof a, "%lld,%lld", (long long)(turned ? r->c : r->a), (long long)(turned ? r->a : r->c));
     snprintf(b, sizeof b, "%lld,%lld", (long long)r->c, (long long)r->b);
-    add_state(t, 'a', 2 * at, f, a);
-    add_state(t, 'b', 2 * at + 1, f, b);
-    mpc_str_printf(t, "  %%y%d = matmul(%%a%d, %%b%d) {ta=%s} : %s[%lld,%lld]\n", at, 2 * at, 2 * at + 1, turned ? "true" : "false", turned ? "f32" : f,
-                   (long long)r->a, (long long)r->b);
+    add_state(t, "a", f, a);
+    add_state(t, "b", f, b);
+    mpc_str_printf(t, "  %%y = matmul(%%a, %%b) {ta=%s} : %s[%lld,%lld]\n", turned ? "true" : "false", turned ? "f32" : f, (long long)r->a, (long long)r->b);
 }
 
-static void add_conv(mpc_str *t, int at, const char *f) {
-    const shape_row *r = &ROWS[at];
+static void add_conv(mpc_str *t, const shape_row *r, const char *f) {
     conv_sizes z = sizes_of(r);
     char x[64], w[64], y[64], how[96];
     snprintf(x, sizeof x, "%lld,%lld,%lld,%lld", z.n, z.side, z.side, z.c);
     snprintf(w, sizeof w, "%lld,%lld,%lld,%lld", z.kernel, z.kernel, z.c, z.oc);
     snprintf(y, sizeof y, "%lld,%lld,%lld,%lld", z.n, z.out, z.out, z.oc);
     snprintf(how, sizeof how, "stride=[%lld,%lld] pad=[%lld,%lld]", (long long)r->stride, (long long)r->stride, z.kernel / 2, z.kernel / 2);
-    add_state(t, 'a', 2 * at, f, r->kind == INPUT ? y : x);
-    add_state(t, 'b', 2 * at + 1, f, r->kind == WEIGHT ? y : w);
-    if (r->kind == FORWARD) mpc_str_printf(t, "  %%y%d = conv2d(%%a%d, %%b%d) {%s} : %s[%s]\n", at, 2 * at, 2 * at + 1, how, f, y);
-    else if (r->kind == INPUT)
-        mpc_str_printf(t, "  %%y%d = conv2d_grad_input(%%a%d, %%b%d) {h=%lld w=%lld %s} : %s[%s]\n", at, 2 * at, 2 * at + 1, z.side, z.side, how, f, x);
-    else
-        mpc_str_printf(t, "  %%y%d = conv2d_grad_weight(%%a%d, %%b%d) {kh=%lld kw=%lld %s} : f32[%s]\n", at, 2 * at, 2 * at + 1, z.kernel, z.kernel, how, w);
+    add_state(t, "a", f, r->kind == INPUT ? y : x);
+    add_state(t, "b", f, r->kind == WEIGHT ? y : w);
+    if (r->kind == FORWARD) mpc_str_printf(t, "  %%y = conv2d(%%a, %%b) {%s} : %s[%s]\n", how, f, y);
+    else if (r->kind == INPUT) mpc_str_printf(t, "  %%y = conv2d_grad_input(%%a, %%b) {h=%lld w=%lld %s} : %s[%s]\n", z.side, z.side, how, f, x);
+    else mpc_str_printf(t, "  %%y = conv2d_grad_weight(%%a, %%b) {kh=%lld kw=%lld %s} : f32[%s]\n", z.kernel, z.kernel, how, w);
 }
 
-static void write_graph(mpc_str *t, const char *f, int at) {
+static void write_graph(mpc_str *t, const shape_row *r, const char *f) {
     mpc_str_append(t, "mpir 1\ngraph @calibrate() {\n");
-    if (ROWS[at].kind <= TRANSPOSED && ROWS[at].batch > 1) add_batch(t, at, f);
-    else if (ROWS[at].kind <= TRANSPOSED) add_product(t, at, f);
-    else add_conv(t, at, f);
-    mpc_str_printf(t, "  return(\"y%d\": %%y%d)\n}\n", at, at);
+    if (r->kind > TRANSPOSED) add_conv(t, r, f);
+    else if (r->batch > 1) add_batch(t, r, f);
+    else add_product(t, r, f);
+    mpc_str_append(t, "  return(\"y\": %y)\n}\n");
 }
 
 /* --- times --- */
@@ -176,7 +168,7 @@ static bool time_shape(mpc_session *s, const mpc_format *formats, int count, int
     bool ok = true;
     for (int f = 0; ok && f < count; f++) {
         mpc_str text = {0};
-        write_graph(&text, mpc_format_get(formats[f])->name, at);
+        write_graph(&text, &ROWS[at], mpc_format_get(formats[f])->name);
         ok = text.failed ? mpc_error(s->sink, "E901", "out of memory") == MPC_OK : make_runnable(s, mpc_str_cstr(&text), &r[f]);
         mpc_str_free(&text);
     }
