@@ -95,9 +95,10 @@ static uint32_t wait_for_job(mpc_pool *pool, uint32_t seen) {
         pause_cpu();
     }
     atomic_fetch_add(&pool->sleepers, 1);
-    futex_wait(&pool->job, seen);
+    uint32_t job = atomic_load(&pool->job);
+    for (; job == seen; job = atomic_load(&pool->job)) futex_wait(&pool->job, seen); /* signals end a wait too */
     atomic_fetch_sub(&pool->sleepers, 1);
-    return atomic_load(&pool->job);
+    return job;
 }
 
 static void *run_worker(void *argument) {
