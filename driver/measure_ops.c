@@ -3,7 +3,6 @@
  * steps is what a launch takes on a machine that does nothing else. Operands are states, so nothing is fed. All of it takes seconds. */
 #include "driver/measure_ops.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
