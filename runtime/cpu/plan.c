@@ -13,8 +13,8 @@ mpc_plan *mpc_plan_new(const mpc_plan_env *env, size_t state_size) {
 
 /* Handing work over and waiting for its end costs 5 to 15 microseconds where processors are virtual, so two threads
  * need twice as much work to gain anything. All that a short step touches stays in one core's cache, and would go back
- * and forth between two: of eleven models those whose step takes one thread 0.3 ms gained nothing from a second, those
- * with 0.1 ms lost up to half, those with 1 ms gained a quarter. */
+ * and forth between two: of eleven steps measured (docs/performance.md) those of 0.3 ms on one thread gained nothing
+ * from a second, those of 0.2 ms lost up to half, that of 1 ms gained a sixth. */
 static const double short_phase = 20e-6, short_step = 300e-6;
 
 static bool is_cheap(double seconds) { return seconds > 0 && seconds < short_phase; }
