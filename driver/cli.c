@@ -98,7 +98,7 @@ static int run_command(const mpc_command *command, int argc, char **argv) {
     int status = MPC_EXIT_FAILED;
     if (sources) status = command->run(&cli);
     else fprintf(stderr, "mpc: out of memory\n");
-    if (fflush(stdout) != 0 && status == MPC_EXIT_DONE) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == MPC_EXIT_DONE) {
         fprintf(stderr, "mpc: can't write to standard output\n");
         status = MPC_EXIT_FAILED;
     }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -19,8 +20,18 @@ static mpc_status cant(const mpc_sink *sink, const char *what, const char *path)
     return mpc_error(sink, "E420", "can't %s %s: %s", what, path, strerror(code));
 }
 
+/* A device or a pipe, which a rename would put a file in the place of. */
+static bool is_special(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
+}
+
 mpc_status mpc_file_create(mpc_file_writer *w, const char *path, const mpc_sink *sink) {
     *w = (mpc_file_writer){.path = path, .sink = sink, .fd = -1};
+    if (is_special(path)) {
+        w->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return w->fd >= 0 ? MPC_OK : cant(sink, "write", path);
+    }
     mpc_str name = {0};
     mpc_str_printf(&name, "%s.tmp", path);
     if (name.failed) {
@@ -64,6 +75,7 @@ static mpc_status sync_parent(const char *path, const mpc_sink *sink) {
 }
 
 mpc_status mpc_file_commit(mpc_file_writer *w, mpc_status status) {
+    if (!w->temporary) return close(w->fd) != 0 && status == MPC_OK ? cant(w->sink, "write", w->path) : status;
     if (status == MPC_OK && fsync(w->fd) != 0) status = cant(w->sink, "write", w->path);
     if (close(w->fd) != 0 && status == MPC_OK) status = cant(w->sink, "write", w->path);
     if (status == MPC_OK && rename(w->temporary, w->path) != 0) status = cant(w->sink, "write", w->path);

@@ -1,4 +1,5 @@
-/* Files that are whole or absent: written under PATH.tmp, synced, renamed, and the folder synced. */
+/* Files that are whole or absent: written under PATH.tmp, synced, renamed, and the folder synced. Devices and pipes are
+ * written to as they are. */
 #ifndef MPC_RUNTIME_FILE_SYNC_H
 #define MPC_RUNTIME_FILE_SYNC_H
 
@@ -8,7 +9,7 @@
 
 typedef struct mpc_file_writer {
     const char *path; /* the caller's */
-    char *temporary;
+    char *temporary; /* NULL: there is none, `path` is a device or a pipe */
     int fd;
     const mpc_sink *sink;
 } mpc_file_writer;

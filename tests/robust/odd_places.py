@@ -3,6 +3,7 @@ names that are no ASCII, places that can't be written to. The final checkpoint i
 with a message and without half a folder."""
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 import threading
@@ -145,6 +146,24 @@ def outputs(p, want):
     for words in (("predict", "--input", "train.csv", "--out", "/dev/full"), ("predict", "--input", "train.csv", "--out", p.at("no", "where.csv")),
                   ("predict", "--input", "train.csv", "--out", p.path)):
         fails(mpc(words[0], "m.mpg", "--from", "plain", *words[1:], cwd=p.path, env=p.cache), "E420")
+    long_listing = subprocess.run(["sh", "-c", 'exec "$@" >/dev/full', "sh", MPC, "dump-ir", "m.mpg"], cwd=p.path, capture_output=True,
+                                  env={**ENVIRONMENT, **p.cache}, timeout=60, check=False)
+    check(long_listing.returncode == 1 and b"standard output" in long_listing.stderr, "dump-ir to a full disk", long_listing.returncode)
+    pipes(p)
+
+
+def pipes(p):
+    """A named pipe is written to, and stays one: a rename would put a file in its place."""
+    with open(p.at("g.mpir"), "w", encoding="utf-8") as f:
+        f.write('mpir 1\ngraph @g(%a: f32[2]) {\n  %b = neg(%a) : f32[2]\n  return("b": %b)\n}\n')
+    os.mkfifo(p.at("pipe.mpir"))
+    with subprocess.Popen(["cat", p.at("pipe.mpir")], stdout=subprocess.PIPE) as reader:
+        r = mpc("opt", "g.mpir", "--out", "pipe.mpir", cwd=p.path, env=p.cache)
+        if not stat.S_ISFIFO(os.stat(p.at("pipe.mpir")).st_mode):
+            reader.kill()
+        text = reader.communicate(timeout=60)[0]
+    check(r.status == 0 and b"%b = neg(%a)" in text, "opt into a pipe", r.status, text)
+    check(stat.S_ISFIFO(os.stat(p.at("pipe.mpir")).st_mode), "the pipe has become a file")
 
 
 def places(p, want):

@@ -61,6 +61,8 @@ static void meet(void *user, int64_t unit, unsigned thread) {
 static void check_shares(unsigned threads) {
     mpc_pool *pool = mpc_pool_create(threads, NULL, NULL);
     unsigned strangers = 0;
+    CHECK(mpc_pool_threads(pool) == threads);
+    threads = mpc_pool_threads(pool); /* a missing one would be waited for */
     for (int round = 0; round < 20; round++) {
         meeting m = {.threads = threads};
         mpc_pool_run(pool, SHARE * (int64_t)threads, meet, &m);
