@@ -169,7 +169,6 @@ mpc_pool *mpc_pool_create(unsigned threads, void (*on_start)(void *user), void *
     pool->on_start = on_start;
     pool->start_user = user;
     pool->workers = (worker *)(pool + 1);
-    pool->workers[0].pool = pool;
     for (pool->threads = 1; pool->threads < threads; pool->threads++) {
         worker *w = &pool->workers[pool->threads];
         w->pool = pool;
