@@ -3,9 +3,8 @@
  * steps is what a launch takes on a machine that does nothing else. Operands are states, so nothing is fed. All of it takes seconds. */
 #include "driver/measure_ops.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
+#include "driver/measured_graph.h"
 #include "driver/progress.h"
 
 enum { LEAST_STEPS = 3, MOST_STEPS = 400 };
@@ -118,34 +117,6 @@ static void write_graph(mpc_str *t, const shape_row *r, const char *f) {
 
 /* --- times --- */
 
-typedef struct runnable {
-    mpc_graph *parsed, *low;
-    mpc_program *program;
-    mpc_store *store;
-    mpc_exec *exec;
-} runnable;
-
-static bool make_runnable(mpc_session *s, const char *text, runnable *r) {
-    mpc_pass_env env = {.ctx = s->ctx};
-    mpc_exec_options options = s->exec_options;
-    options.threads = 1;
-    uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
-    r->parsed = file ? mpc_graph_parse(s->ctx, file) : NULL;
-    r->low = r->parsed ? mpc_pipeline_run(r->parsed, "@lower", &env, NULL) : NULL;
-    r->program = r->low ? mpc_device_program(MPC_DEVICE_CPU, r->low) : NULL;
-    r->store = r->program ? mpc_store_create(r->low, s->sink) : NULL;
-    r->exec = r->store ? mpc_cpu_load(r->program, r->store, &options, s->sink) : NULL;
-    return r->exec && mpc_store_init(r->store, 1) == MPC_OK;
-}
-
-static void end_runnable(runnable *r) {
-    if (r->exec) r->exec->vtable->destroy(r->exec);
-    mpc_store_destroy(r->store);
-    mpc_program_destroy(r->program);
-    mpc_graph_destroy(r->low);
-    mpc_graph_destroy(r->parsed);
-}
-
 static void keep_best(const mpc_program *p, const mpc_launch_time *times, mpc_measured_op *op) {
     for (uint32_t i = 0; i < p->launch_count; i++) {
         if (p->launches[i].kind != MPC_LAUNCH_MATMUL && p->launches[i].kind != MPC_LAUNCH_CONV) continue;
@@ -153,7 +124,7 @@ static void keep_best(const mpc_program *p, const mpc_launch_time *times, mpc_me
     }
 }
 
-static bool time_step(runnable *r, mpc_measured_op *op) {
+static bool time_step(mpc_measured_graph *r, mpc_measured_op *op) {
     mpc_launch_time *times = mpc_alloc(((size_t)r->program->launch_count + 1) * sizeof *times);
     bool ok = times && mpc_cpu_profile(r->exec, times, r->program->launch_count) == MPC_OK && mpc_exec_record(r->exec, true) == MPC_RECORD_READY;
     if (ok) keep_best(r->program, times, op);
@@ -163,18 +134,18 @@ static bool time_step(runnable *r, mpc_measured_op *op) {
 
 /* All formats of a shape, in turns. */
 static bool time_shape(mpc_session *s, const mpc_format *formats, int count, int at, mpc_measured_op *ops) {
-    runnable r[MPC_FMT_count] = {{0}};
+    mpc_measured_graph r[MPC_FMT_count] = {{0}};
     bool ok = true;
     for (int f = 0; ok && f < count; f++) {
         mpc_str text = {0};
         write_graph(&text, &ROWS[at], mpc_format_get(formats[f])->name);
-        ok = text.failed ? mpc_error(s->sink, "E901", "out of memory") == MPC_OK : make_runnable(s, mpc_str_cstr(&text), &r[f]);
+        ok = text.failed ? mpc_error(s->sink, "E901", "out of memory") == MPC_OK : mpc_measured_graph_open(s, mpc_str_cstr(&text), &r[f]);
         mpc_str_free(&text);
     }
     double begin = mpc_now();
     for (int i = 0; ok && i < MOST_STEPS && (i < LEAST_STEPS || mpc_now() - begin < ENOUGH_SECONDS); i++)
         for (int f = 0; ok && f < count; f++) ok = time_step(&r[f], &ops[f * ROW_COUNT + at]);
-    for (int f = 0; f < count; f++) end_runnable(&r[f]);
+    for (int f = 0; f < count; f++) mpc_measured_graph_close(&r[f]);
     return ok;
 }
 

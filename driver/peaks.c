@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/measured_graph.h"
 #include "driver/progress.h"
 #include "runtime/cpu/cpu_model.h"
 #include "runtime/cuda/cuda.h"
@@ -52,19 +53,9 @@ static double best_time(mpc_exec *e) {
 }
 
 double mpc_time_graph(mpc_session *s, const char *text) {
-    uint32_t file = mpc_sources_add(s->sources, "<measure>", text, strlen(text));
-    mpc_graph *g = file ? mpc_graph_parse(s->ctx, file) : NULL;
-    mpc_pass_env env = {.ctx = s->ctx};
-    mpc_graph *low = g ? mpc_pipeline_run(g, "@lower", &env, NULL) : NULL;
-    mpc_program *program = low ? mpc_device_program(MPC_DEVICE_CPU, low) : NULL;
-    mpc_store *store = program ? mpc_store_create(low, s->sink) : NULL;
-    mpc_exec *e = store ? mpc_cpu_load(program, store, &s->exec_options, s->sink) : NULL;
-    double best = e ? best_time(e) : 0;
-    if (e) e->vtable->destroy(e);
-    mpc_store_destroy(store);
-    mpc_program_destroy(program);
-    mpc_graph_destroy(low);
-    mpc_graph_destroy(g);
+    mpc_measured_graph m;
+    double best = mpc_measured_graph_open(s, text, &m) ? best_time(m.exec) : 0;
+    mpc_measured_graph_close(&m);
     return best;
 }
 
