@@ -8,7 +8,7 @@
 typedef struct mpc_measured_op {
     mpc_op_size size; /* as the cost model sees it */
     char shape[48];   /* for people: "64x1024x1024" */
-    double seconds;   /* of its launch, one thread; 0: it could not be measured */
+    double seconds;   /* of its launch, on as many threads as the session says; 0: it could not be measured */
 } mpc_measured_op;
 
 /* A fixed list of shapes, small, odd and large, with operands in each of `count` formats, in turns (results too, but gradients of weights are f32).
